@@ -1,0 +1,285 @@
+"""`make bench`: every ratio of the core in one run, then bench/results.json."""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import torch
+
+import pcme
+from bench.measure import Row, best, faster, report, within
+from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
+from pcme import Gaussian, Points, scores
+
+HERE = Path(__file__).parent
+
+
+def gaussians(n: int, dim: int, *, seed: int, log_sigma: float = -3.6) -> Gaussian:
+    """Unit means and log σ about N(log_sigma, 0.3), as a trained model gives them."""
+    generator = torch.Generator().manual_seed(seed)
+    mean = torch.nn.functional.normalize(torch.randn(n, dim, generator=generator))
+    return Gaussian(mean, log_sigma + 0.3 * torch.randn(n, dim, generator=generator))
+
+
+def bench_pair_nll() -> list[Row]:
+    """B = 128, J = 7, D = 512, forward + backward on samples."""
+    size, count, dim = 128, 7, 512
+    sides = [gaussians(size, dim, seed=s).sample(count, _generator(s)).x for s in (0, 1)]
+    x, y = (t.requires_grad_() for t in sides)
+    scale, shift = (torch.tensor(10.0, requires_grad=True) for _ in range(2))
+    matches = torch.eye(size, dtype=torch.bool)
+
+    def run(nll: Callable[[], torch.Tensor]) -> list[torch.Tensor]:
+        loss = nll().sum()
+        return [loss.detach(), *torch.autograd.grad(loss, (x, y, scale, shift))]
+
+    def ours() -> list[torch.Tensor]:
+        return run(lambda: pcme.pair_nll(Points(x), Points(y), matches, scale=scale, shift=shift))
+
+    def literal() -> list[torch.Tensor]:
+        return run(lambda: literal_nll(x, y, matches, scale, shift))
+
+    left, right = (t.detach().reshape(-1, dim) for t in (x, y))
+    square = left @ right.T
+
+    def products() -> None:
+        left @ right.T, square @ right, square.T @ left
+
+    worst = max(_relative(a, b) for a, b in zip(ours(), literal(), strict=True))
+    assert worst < 1e-4, f"value or gradients differ from the literal version by {worst}"
+    fast, slow = best(ours, literal, repeats=3)
+    (bare, again) = best(products, ours, repeats=20)
+    return [
+        faster(
+            "pair_nll sampled, fwd+bwd, B=128 J=7 D=512", fast, slow, 200, f"agree to {worst:.0e}"
+        ),
+        within("  against the bare matrix products it needs", again, bare, 3),
+    ]
+
+
+def bench_match_probability() -> list[Row]:
+    """Q = 64, G = 2,000, J = 7, D = 512."""
+    queries, gallery = gaussians(64, 512, seed=0), gaussians(2000, 512, seed=1)
+    x, y = (g.sample(7, _generator(s)).x for s, g in enumerate((queries, gallery)))
+    sampled = scores.create("match_prob", method="sampled")
+    analytic = scores.create("match_prob")
+    ours = sampled.probability(Points(x), Points(y))
+    literal = literal_match_probability(x[:4], y, 10.0, 10.0)
+    gap = float((ours[:4] - literal).abs().max())
+    assert gap < 1e-4, gap
+    fast, slow = best(
+        lambda: sampled(Points(x), Points(y)),
+        lambda: literal_match_probability(x, y, 10.0, 10.0),
+        repeats=3,
+    )
+    drawn, exact = best(
+        lambda: sampled(queries, gallery), lambda: analytic(queries, gallery), repeats=15
+    )
+    given, _ = best(lambda: sampled(Points(x), Points(y)), lambda: None, repeats=15)
+    return [
+        faster("match_prob sampled, Q=64 G=2,000 J=7 D=512", min(fast, given), slow, 150),
+        faster("match_prob analytic against sampled (samples given)", exact, given, 3),
+        faster("  … against sampled (samples drawn, as a user calls it)", exact, drawn, 3),
+    ]
+
+
+def bench_topk() -> list[Row]:
+    """1,000 queries against 100,000 x 512 items, k = 10, beside faiss's flat index."""
+    queries, gallery = gaussians(1000, 512, seed=0), gaussians(100_000, 512, seed=1)
+    rows, flat = [], {}
+    for name in ("csd", "w2"):
+        lifted = [_l2_vectors(name, g) for g in (queries, gallery)]
+        index = faiss.IndexFlatL2(lifted[1].shape[1])
+        index.add(lifted[1])
+        score = scores.create(name)
+        found = score.topk(queries, gallery, k=10)
+        agree = float(
+            (torch.from_numpy(index.search(lifted[0], 10)[1]) == found.ids).float().mean()
+        )
+        ours, theirs = best(
+            lambda: score.topk(queries, gallery, k=10),  # noqa: B023
+            lambda: index.search(lifted[0], 10),  # noqa: B023
+            repeats=5,
+            seconds=60,
+        )
+        flat[name] = theirs
+        note = f"{agree:.2%} of ids as faiss (float32 ties aside)"
+        rows.append(
+            within(f"topk {name}, 100,000 x 512, k=10, 1,000 queries", ours, theirs, 1.3, note)
+        )
+    score = scores.create("match_prob")
+    sample = slice(0, 64)
+    full = pcme.Ranking.from_scores(score(queries[sample], gallery), k=10)
+    same = torch.equal(score.topk(queries, gallery, k=10).ids[sample], full.ids)
+    assert same, "match_prob top-k differs from the full matrix"
+    (ours,) = best(lambda: score.topk(queries, gallery, k=10), repeats=5, seconds=60)
+    rows.append(
+        within(
+            "topk match_prob analytic, same size, against csd in faiss",
+            ours,
+            flat["csd"],
+            2,
+            "ids equal the full matrix's (64 queries checked)",
+        )
+    )
+    return rows
+
+
+def bench_densities() -> list[Row]:
+    """Q = 256, G = 5,000, D = 256 forward; B = 128, D = 512 forward + backward; top-k shortlist."""
+    queries, gallery = (gaussians(n, 256, seed=n, log_sigma=-2.4) for n in (256, 5000))
+    raw = [t for g in (queries, gallery) for t in (g.mean, g.variance)]
+    rows = []
+    for name in ("elk", "overlap", "bhattacharyya"):
+        score = scores.create(name)
+        ours, plain = best(
+            lambda: score(queries, gallery),  # noqa: B023
+            lambda: broadcast_elk(*raw),
+            repeats=3,
+        )
+        rows.append(faster(f"{name}, Q=256 G=5,000 D=256, against a broadcast", ours, plain, 10))
+    return [*rows, _density_training(), *_density_topk()]
+
+
+def _density_training() -> Row:
+    sides = [gaussians(128, 512, seed=s, log_sigma=-2.4) for s in (0, 1)]
+    tensors = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
+    matches = torch.eye(128, dtype=torch.bool)
+
+    def ours() -> torch.Tensor:
+        left, right = Gaussian(*tensors[:2]), Gaussian(*tensors[2:])
+        nll = pcme.pair_nll(left, right, matches, scale=10.0, shift=-15.0, method="overlap")
+        return torch.autograd.grad(nll.sum(), tensors)[1]
+
+    def plain() -> torch.Tensor:
+        variances = [(2 * t).exp() for t in tensors[1::2]]
+        x = broadcast_elk(tensors[0], variances[0], tensors[2], variances[1], rows=128)
+        logits = -15.0 + 10.0 / 512 * x
+        nll = -torch.nn.functional.logsigmoid(torch.where(matches, logits, -logits))
+        return torch.autograd.grad(nll.sum(), tensors)[1]
+
+    worst = _relative(ours(), plain())
+    assert worst < 1e-4, worst
+    fast, slow = best(ours, plain, repeats=8)
+    return faster("overlap loss, fwd+bwd, B=128 D=512, against a broadcast", fast, slow, 3)
+
+
+def _density_topk() -> list[Row]:
+    queries, gallery = (gaussians(n, 256, seed=n, log_sigma=-2.4) for n in (256, 50_000))
+    score = scores.create("overlap")
+    exact = score.topk(queries, gallery, k=10)
+    quick = score.topk(queries, gallery, k=10, exact=False)
+    recall = float((quick.ids[:, :, None] == exact.ids[:, None]).any(1).float().mean())
+    slow, fast = best(
+        lambda: score.topk(queries, gallery, k=10),
+        lambda: score.topk(queries, gallery, k=10, exact=False),
+        repeats=3,
+    )
+    note = f"recall@10 of the shortlist {recall:.4f}"
+    return [
+        faster("overlap topk shortlist, Q=256 G=50,000 D=256, against exact", fast, slow, 1, note)
+    ]
+
+
+def bench_coco_shape() -> list[Row]:
+    """In a process of its own, so that its peak memory is its own."""
+    command = [sys.executable, "-m", "bench", "--coco-shape"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = json.loads(out.splitlines()[-1])
+    note = f"peak memory {found['gigabytes']:.2f} GB (limit 2); {found['metrics']}"
+    row = within(
+        "5,000 x 25,000 D=1,024, both ways, R@k, medR, PMRP",
+        found["seconds"],
+        found["product"],
+        float("inf"),
+        note,
+    )
+    return [Row(**{**row.__dict__, "limit": "< 2 GB", "met": found["gigabytes"] < 2})]
+
+
+def coco_shape() -> None:
+    """COCO-5K's shape on synthetic embeddings: i2t and t2i, streamed."""
+    import time
+
+    import numpy as np
+
+    images, captions = gaussians(5000, 1024, seed=0), gaussians(25_000, 1024, seed=1)
+    owner = torch.arange(25_000) // 5
+    mixed = torch.nn.functional.normalize(captions.mean + 0.3 * images.mean[owner])
+    captions = Gaussian(mixed, captions.log_sigma)
+    labels = torch.rand(5000, 80, generator=_generator(2)) < 0.036
+    pairs = pcme.Matches.from_pairs(torch.arange(25_000), owner, (25_000, 5000))
+    score = scores.create("match_prob")
+    start = time.perf_counter()
+    found = {}
+    for name, queries, gallery, matches, own, other in (
+        ("t2i", captions, images, pairs, labels[owner], labels),
+        ("i2t", images, captions, pairs.T, labels, labels[owner]),
+    ):
+        values: dict[str, list[np.ndarray]] = {}
+        for rows, part in score.blocks(queries, gallery):
+            ranking = pcme.Ranking.from_scores(part)
+            some = matches[rows]
+            for k in (1, 5, 10):
+                values.setdefault(f"R@{k}", []).append(pcme.metrics.recall(ranking, some, k))
+            values.setdefault("medR", []).append(pcme.metrics.median_rank(ranking, some))
+            values.setdefault("PMRP", []).append(pcme.metrics.pmrp(ranking, own[rows], other))
+        for key, parts in values.items():
+            middle = np.median if key == "medR" else np.nanmean
+            found[f"{name} {key}"] = round(float(middle(np.concatenate(parts))), 3)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    x, y = images.mean, captions.mean
+    (product,) = best(lambda: [x[i : i + 1000] @ y.T for i in range(0, 5000, 1000)], repeats=3)
+    print(json.dumps({"seconds": seconds, "gigabytes": peak, "product": product, "metrics": found}))
+
+
+def _l2_vectors(name: str, items: Gaussian) -> "torch.Tensor":
+    """The vectors whose squared L2 distance ranks as the score does (ECOSYSTEM's R1, R2)."""
+    if name == "w2":
+        return torch.cat((items.mean, items.sigma), 1).numpy()
+    own = items.variance.sum(1, keepdim=True).sqrt()
+    return torch.cat((items.mean, own), 1).numpy()
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _relative(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a - b).norm() / b.norm().clamp_min(1e-12))
+
+
+PARTS = {
+    "pair_nll": bench_pair_nll,
+    "match_prob": bench_match_probability,
+    "topk": bench_topk,
+    "densities": bench_densities,
+    "coco": bench_coco_shape,
+}
+
+
+def main() -> None:
+    """Run all parts, or those named."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("--coco-shape", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.coco_shape:
+        coco_shape()
+        return
+    chosen = options.parts or list(PARTS)
+    rows = []
+    for part in chosen:
+        print(f"{part} …", file=sys.stderr, flush=True)
+        rows += PARTS[part]()
+    report(rows, HERE / ("results.json" if chosen == list(PARTS) else "partial.json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Probabilistic embeddings for image-text retrieval.
+
+Images and captions become Gaussians; a score compares two sets of them; metrics judge the ranking.
+Names are loaded on first use, so ``import pcme`` alone costs next to nothing.
+
+>>> import pcme
+>>> "match_prob" in pcme.scores.names()
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "FormatError",
+    "Gaussian",
+    "Matches",
+    "PcmeError",
+    "Points",
+    "Ranking",
+    "ShapeError",
+    "metrics",
+    "pair_nll",
+    "scores",
+]
+
+if TYPE_CHECKING:
+    import pcme.metrics as metrics
+    import pcme.scores as scores
+    from pcme.embedding import Gaussian, Points
+    from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
+    from pcme.likelihood import pair_nll
+    from pcme.matches import Matches
+    from pcme.ranking import Ranking
+else:  # a type checker must not see __getattr__: it would accept any misspelt name
+    _HOME = {
+        "ConfigError": "errors",
+        "DataError": "errors",
+        "FormatError": "errors",
+        "Gaussian": "embedding",
+        "Matches": "matches",
+        "PcmeError": "errors",
+        "Points": "embedding",
+        "Ranking": "ranking",
+        "ShapeError": "errors",
+        "pair_nll": "likelihood",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a public name on first use (PEP 562) and keep it."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        from importlib import import_module
+
+        module = import_module(f"{__name__}.{_HOME.get(name, name)}")
+        value = getattr(module, name) if name in _HOME else module
+        return globals().setdefault(name, value)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,119 @@
+"""The command line: each verb is a thin call into the public API.
+
+Results go to stdout, everything else to stderr. Exit status 0: done; 2: something you can fix, and
+the message says how; 1: our fault. Nothing heavy is imported up here, so that ``pcme --help`` is
+quick: a verb imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperGroup
+
+from pcme import __version__
+from pcme.errors import PcmeError
+from pcme.registry import Registry
+
+__all__ = ["app", "main"]
+
+T = TypeVar("T")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+class _Verbs(TyperGroup):
+    """The verbs; a PcmeError from any of them becomes a message and exit status 2."""
+
+    # Any: typer's own click has no public name for the class of `ctx`.
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401
+        try:
+            return super().invoke(ctx)
+        except PcmeError as error:
+            if ctx.params["debug"]:
+                raise
+            typer.echo(f"pcme: {error}", err=True)
+            raise typer.Exit(2) from error
+
+
+app = typer.Typer(
+    name="pcme",
+    cls=_Verbs,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="[bold]Example:[/bold] pcme list scores",
+)
+list_app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme list scores --json")
+app.add_typer(list_app, name="list", help="List what can be chosen by name.")
+
+
+@app.callback()
+def pcme(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. Goes before the verb.")
+    ] = False,
+) -> None:
+    """Probabilistic embeddings for image-text retrieval."""
+
+
+@list_app.command("scores", epilog="[bold]Example:[/bold] pcme list scores --json")
+def list_scores(*, as_json: Json = False) -> None:
+    """List the scores that compare two embeddings: name, aliases, what each computes."""
+    from pcme import scores
+
+    registry = scores.registry
+    rows = [(name, _aliases_of(registry, name), registry.summary(name)) for name in scores.names()]
+    columns = ("name", "aliases", "summary")
+    if as_json:
+        records = [dict(zip(columns, row, strict=True)) for row in rows]
+        typer.echo(json.dumps(records, ensure_ascii=False, indent=2))
+    else:
+        _print_table(columns, [(name, ", ".join(others), text) for name, others, text in rows])
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme demo")
+def demo() -> None:
+    """Run a small worked example of the whole core, and print what it shows."""
+    from pcme.demo import main as run
+
+    run()
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme version --json")
+def version(*, as_json: Json = False) -> None:
+    """Print the version of pcme; with --json also of Python and of the libraries that matter."""
+    if not as_json:
+        typer.echo(f"pcme {__version__}")
+        return
+    from importlib.metadata import version as installed
+    from platform import python_version
+
+    libraries = {name: installed(name) for name in ("torch", "numpy", "numba")}
+    typer.echo(json.dumps({"pcme": __version__, "python": python_version(), **libraries}, indent=2))
+
+
+def main() -> None:
+    """Run the command line; the entry point of the ``pcme`` script."""
+    app(prog_name="pcme")
+
+
+def _aliases_of(registry: Registry[T], name: str) -> list[str]:
+    return [alias for alias, target in registry.aliases().items() if target == name]
+
+
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on stdout; its last column wraps, the others never do."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column != columns[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,712 @@
+"""What every score must do, for every name in the registry: a new score is tested by existing."""
+
+import dataclasses
+import inspect
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pcme import ConfigError, Gaussian, PcmeError, Points, Ranking, sampling, scores
+from pcme.scores import search
+from pcme.scores.base import LiftedScore, Score
+from pcme.scores.plans import Normal, PairsPlan, SampledPlan
+from tests.helpers import random_gaussians
+
+DTYPES = [torch.float32, torch.float64]
+DISTANCES = ["mean", "w2", "csd"]
+DIVERGENCES = ["w2", "kl", "reverse_kl", "jeffreys", "bhattacharyya"]
+SYMMETRIC = ["mean", "w2", "csd", "jeffreys", "elk", "bhattacharyya", "overlap", "match_prob"]
+PROBABILITIES = ["match_prob", "overlap"]
+TINY = 1 << 14  # a memory limit that cuts everything into many blocks
+
+
+def is_sampled(score):
+    one = random_gaussians(1, 2, seed=0)
+    return isinstance(score.plan(one, one), SampledPlan)
+
+
+SCORES = [scores.create(name) for name in scores.names()]
+SCORES.append(scores.create("match_prob", method="sampled"))
+SAMPLED = [score for score in SCORES if is_sampled(score)]
+FORMULAS = [score for score in SCORES if not is_sampled(score)]
+LIFTED = [score for score in SCORES if isinstance(score, LiftedScore)]
+SHORTLISTED = [*LIFTED, scores.create("match_prob")]
+
+
+def over(name, values):
+    return pytest.mark.parametrize(name, values, ids=repr)
+
+
+def by_name(names):
+    return pytest.mark.parametrize("score", [scores.create(name) for name in names], ids=repr)
+
+
+def tolerance(dtype):
+    """Densities are computed in the embeddings' own precision, the rest in float64."""
+    return {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+
+
+def assert_same_ranking(actual, expected):
+    """The same ids; the same scores but for the last bit of the precision they come in.
+
+    Near zero that bit is float64's own, of the products that cancelled there.
+    """
+    assert torch.equal(actual.ids, expected.ids)
+    assert actual.gallery_size == expected.gallery_size
+    assert actual.scores.dtype == expected.scores.dtype
+    rtol = 1.2e-7 if expected.scores.dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(actual.scores, expected.scores, rtol=rtol, atol=1e-11)
+
+
+def sides(dtype=torch.float32, *, queries=9, items=23, dim=6, log_sigma=-1.5):
+    """A few items whose spreads matter."""
+    return (
+        random_gaussians(queries, dim, seed=1, log_sigma=log_sigma, spread=0.5, dtype=dtype),
+        random_gaussians(items, dim, seed=2, log_sigma=log_sigma, spread=0.5, dtype=dtype),
+    )
+
+
+# The interface
+
+
+@over("dtype", DTYPES)
+@over("score", SCORES)
+def test_a_matrix_in_the_type_of_the_embeddings(score, dtype):
+    result = score(*sides(dtype))
+    assert (result.shape, result.dtype) == ((9, 23), dtype)
+    assert not result.requires_grad
+
+
+@over("score", SCORES)
+def test_embeddings_with_a_history_are_ranked_too(score):
+    queries, gallery = sides(items=3000)
+    with_history = [
+        Gaussian(s.mean.requires_grad_(), s.log_sigma.requires_grad_()) for s in (queries, gallery)
+    ]
+    assert not score(*with_history).requires_grad
+    assert score.topk(*with_history, k=3).ids.shape == (9, 3)
+
+
+@over("score", SCORES)
+def test_its_fields_rebuild_it(score):
+    name = next(n for n in scores.names() if scores.registry.get(n) is type(score))
+    fields = json.loads(json.dumps(dataclasses.asdict(score)))
+    assert scores.create(name, **fields) == score
+    assert hash(scores.create(name, **fields)) == hash(score)
+
+
+@over("score", SCORES)
+def test_it_is_frozen(score):
+    for field in dataclasses.fields(score):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(score, field.name, 1)
+
+
+@pytest.mark.parametrize("name", scores.names())
+def test_its_first_line_says_what_it_is(name):
+    cls = scores.registry.get(name)
+    assert cls.__doc__ != inspect.getdoc(Score)
+    assert len(scores.registry.summary(name)) > 10
+    assert scores.registry.summary(name) == cls.__doc__.partition("\n")[0]
+
+
+def test_every_alias_means_a_score():
+    assert scores.create("js") == scores.create("jeffreys")
+    assert set(scores.registry.aliases().values()) <= set(scores.names())
+
+
+def test_the_promised_scores_exist():
+    promised = {"mean", "w2", "csd", "kl", "reverse_kl", "jeffreys", "elk", "bhattacharyya"}
+    assert promised | {"average_l2", "match_prob", "overlap"} <= set(scores.names())
+
+
+# Values
+
+
+@over("dtype", DTYPES)
+@over("score", SCORES)
+def test_higher_is_better(score, dtype):
+    """A tight copy of the query itself beats an item that is far away."""
+    queries = random_gaussians(5, 6, seed=0, dtype=dtype)
+    away = torch.nn.functional.normalize(torch.ones(6, dtype=dtype), dim=0)
+    far = Gaussian(queries.mean + 3 * away, queries.log_sigma)
+    result = score(queries, Gaussian.cat([queries, far]))
+    assert (result[:, :5].diagonal() > result[:, 5:].diagonal()).all()
+
+
+@over("dtype", DTYPES)
+@over("score", FORMULAS)
+def test_it_is_its_formula(score, dtype):
+    queries, gallery = sides(dtype)
+    expected = PairsPlan(score.pairs, queries, gallery).block(slice(None), slice(None))
+    assert (expected.shape, expected.dtype) == ((9, 23), torch.float64)
+    torch.testing.assert_close(score(queries, gallery).double(), expected, **tolerance(dtype))
+
+
+def normals(items):
+    """What a formula sees."""
+    return Normal(items.mean.double(), items.log_sigma.double().expand(items.mean.shape))
+
+
+@over("score", LIFTED)
+def test_its_lifted_vectors_multiply_to_its_formula(score):
+    queries, gallery = (normals(side) for side in sides(torch.float64))
+    product = score.lift(queries, "query") @ score.lift(gallery, "item").T
+    left = Normal(queries.mean[:, None], queries.log_sigma[:, None])
+    torch.testing.assert_close(product, score.pairs(left, gallery), rtol=1e-11, atol=1e-11)
+
+
+@over("score", SCORES)
+def test_a_common_translation_changes_nothing(score):
+    queries, gallery = sides(torch.float64)
+    step = torch.linspace(-3, 5, queries.dim, dtype=torch.float64)
+    moved = [Gaussian(side.mean + step, side.log_sigma) for side in (queries, gallery)]
+    torch.testing.assert_close(score(*moved), score(queries, gallery), rtol=1e-9, atol=1e-8)
+
+
+@over("score", FORMULAS)
+def test_far_from_the_origin_single_precision_keeps_its_digits(score):
+    """‖x‖² + ‖y‖² - 2xy would lose them all: 100² against distances of about 1."""
+    queries, gallery = (Gaussian(side.mean + 100, side.log_sigma) for side in sides())
+    exact = score(queries.to(torch.float64), gallery.to(torch.float64))
+    torch.testing.assert_close(score(queries, gallery).double(), exact, rtol=2e-4, atol=2e-4)
+
+
+@over("score", SAMPLED)
+def test_far_from_the_origin_samples_keep_their_digits(score):
+    queries, gallery = sides()
+    far = [Gaussian(side.mean + 100, side.log_sigma) for side in (queries, gallery)]
+    torch.testing.assert_close(score(*far), score(queries, gallery), rtol=1e-3, atol=1e-3)
+
+
+@over("score", FORMULAS)
+def test_it_follows_the_order_of_the_gallery(score):
+    queries, gallery = sides()
+    order = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        score(queries, gallery[order]), score(queries, gallery)[:, order], rtol=1e-5, atol=1e-5
+    )
+
+
+@over("score", FORMULAS)
+def test_it_follows_the_order_of_the_queries(score):
+    queries, gallery = sides()
+    order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        score(queries[order], gallery), score(queries, gallery)[order], rtol=1e-5, atol=1e-5
+    )
+
+
+@over("score", SCORES)
+def test_isotropic_is_diagonal_with_equal_sigmas(score):
+    one = [Gaussian(side.mean, side.log_sigma[:, :1]) for side in sides()]
+    wide = [Gaussian(s.mean, s.log_sigma.expand(-1, s.dim).contiguous()) for s in one]
+    for queries in (one[0], wide[0]):
+        for gallery in (one[1], wide[1]):
+            torch.testing.assert_close(score(queries, gallery), score(*wide), rtol=1e-6, atol=1e-6)
+
+
+@over("score", SCORES)
+def test_isotropic_top_k_is_diagonal_with_equal_sigmas(score):
+    one = [Gaussian(side.mean, side.log_sigma[:, :1]) for side in sides(items=2500)]
+    wide = [Gaussian(s.mean, s.log_sigma.expand(-1, s.dim).contiguous()) for s in one]
+    assert torch.equal(score.topk(*one, k=4).ids, score.topk(*wide, k=4).ids)
+
+
+def spread_out(n, log_sigmas, dtype, *, seed):
+    items = random_gaussians(n, 5, seed=seed, dtype=dtype)
+    values = torch.tensor(log_sigmas, dtype=dtype)
+    chosen = torch.randint(len(values), (n, 5), generator=torch.Generator().manual_seed(seed))
+    return Gaussian(items.mean, values[chosen])
+
+
+EXTREMES = {"-13": [-13.0], "0": [0.0], "3": [3.0], "mixed": [-13.0, 0.0, 3.0]}
+
+
+@over("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "kinds",
+    [("-13", "-13"), ("0", "0"), ("3", "3"), ("mixed", "mixed"), ("-13", "3"), ("3", "-13")],
+    ids="/".join,
+)
+@over("score", SCORES)
+def test_it_is_finite_at_any_sane_spread(score, kinds, dtype):
+    queries, gallery = (
+        spread_out(n, EXTREMES[kind], dtype, seed=n)
+        for n, kind in zip((6, 400), kinds, strict=True)
+    )
+    gallery = Gaussian.cat([gallery, queries])  # coinciding means, and copies of the query itself
+    full = score(queries, gallery)
+    assert full.isfinite().all()
+    ranking = score.topk(queries, gallery, k=5)
+    assert ranking.scores.isfinite().all()
+    torch.testing.assert_close(ranking.scores, full.gather(1, ranking.ids), rtol=1e-5, atol=1e-4)
+
+
+@over("score", FORMULAS)
+def test_single_precision_is_enough_when_spreads_and_means_are_large(score):
+    """Unnormalised means and an item much wider than the others: no overflow on the way."""
+    queries, gallery = random_gaussians(3, 8, seed=1), random_gaussians(40, 8, seed=2)
+    wide = torch.full((40, 8), -13.0)
+    wide[0] = -4.05
+    queries = Gaussian(100 * queries.mean, torch.full((3, 8), -4.05))
+    gallery = Gaussian(100 * gallery.mean, wide)
+    exact = score(queries.to(torch.float64), gallery.to(torch.float64))
+    torch.testing.assert_close(score(queries, gallery).double(), exact, rtol=1e-4, atol=1e-4)
+
+
+@by_name(SYMMETRIC)
+def test_it_is_symmetric(score):
+    queries, gallery = sides(torch.float64)
+    torch.testing.assert_close(
+        score(queries, gallery), score(gallery, queries).T, rtol=1e-9, atol=1e-9
+    )
+
+
+def test_kl_has_a_direction():
+    queries, gallery = sides(torch.float64)
+    there, back = scores.create("kl"), scores.create("reverse_kl")
+    torch.testing.assert_close(there(queries, gallery), back(gallery, queries).T)
+    assert (there(queries, gallery) - back(queries, gallery)).abs().min() > 1e-4
+
+
+coordinates = st.floats(-3, 3)
+spreads = st.floats(-3, 1)
+
+
+@st.composite
+def two_gaussians(draw):
+    dim = draw(st.integers(1, 4))
+
+    def vector(values):
+        entries = draw(st.lists(values, min_size=dim, max_size=dim))
+        return torch.tensor([entries], dtype=torch.float64)
+
+    p, q = (Gaussian(vector(coordinates), vector(spreads)) for _ in range(2))
+    return p, q
+
+
+@by_name(DIVERGENCES)
+@given(pair=two_gaussians())
+@settings(max_examples=40, deadline=None)
+def test_a_divergence_is_zero_at_itself_and_negative_elsewhere(score, pair):
+    p, q = pair
+    assert score(p, Gaussian.cat([p, q]))[0, 0].item() == pytest.approx(0, abs=1e-9)
+    apart = max((p.mean - q.mean).abs().max(), (p.log_sigma - q.log_sigma).abs().max())
+    assume(apart > 0.01)
+    assert score(p, q).item() < -1e-8
+
+
+@by_name(["mean", *DIVERGENCES])
+@given(pair=two_gaussians())
+@settings(max_examples=40, deadline=None)
+def test_a_distance_is_never_above_zero(score, pair):
+    assert score(*pair).item() <= 1e-12
+
+
+# Probabilities
+
+
+@over("score", SCORES)
+def test_only_match_probabilities_have_a_probability(score):
+    queries, gallery = sides(torch.float64)
+    if type(score) in {scores.registry.get(name) for name in PROBABILITIES}:
+        torch.testing.assert_close(
+            score.probability(queries, gallery), score(queries, gallery).exp()
+        )
+    else:
+        with pytest.raises(ConfigError, match=rf"{type(score).__name__}.*match_prob.*overlap"):
+            score.probability(queries, gallery)
+
+
+@over("dtype", DTYPES)
+@pytest.mark.parametrize("shift", [-200.0, -5.0, 0.0, 5.0, 40.0, 200.0])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("match_prob", {}), ("match_prob", {"method": "sampled"}), ("overlap", {})],
+    ids=["analytic", "sampled", "overlap"],
+)
+def test_a_probability_lies_between_0_and_1(name, params, shift, dtype):
+    score = scores.create(name, scale=1.5, shift=shift, **params)
+    for log_sigma in (-3.6, 0.0):
+        queries, gallery = sides(dtype, items=60, log_sigma=log_sigma)
+        probability = score.probability(queries, gallery)
+        assert probability.min() >= 0
+        assert probability.max() <= 1
+        assert score(queries, gallery).isfinite().all()  # far below exp's own range too
+
+
+# Blocks
+
+
+@over("dtype", DTYPES)
+@over("score", SCORES)
+def test_the_block_size_does_not_matter(score, dtype):
+    queries, gallery = sides(dtype, queries=70, items=130, dim=7)
+    full, cut = score(queries, gallery), score(queries, gallery, memory_limit=TINY)
+    if score in SAMPLED:
+        torch.testing.assert_close(cut, full, rtol=1e-5, atol=1e-5)
+    elif dtype == torch.float32:
+        assert torch.equal(cut, full)
+    else:
+        torch.testing.assert_close(cut, full, rtol=1e-12, atol=1e-12)
+
+
+@over("score", SCORES)
+def test_blocks_cover_the_matrix_once(score):
+    queries, gallery = sides(queries=70, items=130, dim=7)
+    blocks = list(score.blocks(queries, gallery, memory_limit=TINY))
+    assert len(blocks) > 1  # else this test, and the one above, would show nothing
+    assert [rows.start for rows, _ in blocks] == [0, *(rows.stop for rows, _ in blocks[:-1])]
+    assert blocks[-1][0].stop == 70
+    stacked = torch.cat([part for _, part in blocks])
+    torch.testing.assert_close(stacked, score(queries, gallery), rtol=1e-5, atol=1e-5)
+
+
+@over("score", SCORES)
+def test_blocks_can_be_written_into_a_given_matrix(score):
+    queries, gallery = sides(queries=7)
+    out = torch.full((7, 23), math.nan)
+    for rows, part in score.blocks(queries, gallery, out=out):
+        assert part.data_ptr() == out[rows].data_ptr()
+    assert torch.equal(out, score(queries, gallery))
+
+
+# Top-k
+
+SIZES = [  # Q, G, D, k
+    (1, 1, 1, 1),
+    (4, 1, 3, 1),
+    (1, 9, 2, 9),
+    (5, 40, 3, 40),
+    (7, 130, 9, 5),
+    (6, 300, 4, 4),  # the smallest gallery that a lifted score shortlists
+    (12, 2500, 16, 10),  # and match_prob
+    (1, 2500, 3, 1),
+    (30, 4100, 33, 3),
+]
+
+
+@over("dtype", DTYPES)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@over("score", SCORES)
+def test_top_k_is_the_head_of_the_full_ranking(score, size, dtype):
+    q, g, dim, k = size
+    queries = random_gaussians(q, dim, seed=3, dtype=dtype)
+    gallery = random_gaussians(g, dim, seed=4, dtype=dtype)
+    assert_same_ranking(
+        score.topk(queries, gallery, k=k), Ranking.from_scores(score(queries, gallery), k)
+    )
+
+
+@over("score", SCORES)
+def test_top_k_does_not_depend_on_the_memory_limit(score):
+    queries = random_gaussians(40, 8, seed=3)
+    gallery = random_gaussians(2600, 8, seed=4)
+    expected = score.topk(queries, gallery, k=5)
+    actual = score.topk(queries, gallery, k=5, memory_limit=1 << 18)
+    assert torch.equal(actual.ids, expected.ids)
+    torch.testing.assert_close(actual.scores, expected.scores, rtol=1e-5, atol=1e-5)
+
+
+def with_duplicates(dtype, *, items, copies_of_queries):
+    """Every item twice or more, in random order; some queries among the items several times."""
+    queries = random_gaussians(10, 8, seed=5, dtype=dtype)
+    once = random_gaussians(items, 8, seed=6, dtype=dtype)
+    gallery = Gaussian.cat([once, once, once[: items // 2], *[queries[:5]] * copies_of_queries])
+    order = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(7))
+    return queries, gallery[order]
+
+
+@over("dtype", DTYPES)
+@pytest.mark.parametrize("items", [30, 900])
+@over("score", FORMULAS)
+def test_ties_go_to_the_lower_id(score, items, dtype):
+    queries, gallery = with_duplicates(dtype, items=items, copies_of_queries=3)
+    ranking = score.topk(queries, gallery, k=8)
+    assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 8))
+    chosen = gallery[ranking.ids.reshape(-1)].mean.reshape(10, 8, -1)
+    twins = (chosen[:, 1:] == chosen[:, :-1]).all(-1)
+    assert twins.sum() > 20  # the test sees ties
+    assert (ranking.ids[:, 1:] > ranking.ids[:, :-1])[twins].all()
+
+
+@over("dtype", DTYPES)
+@over("score", FORMULAS)
+def test_more_ties_than_any_shortlist_holds(score, dtype):
+    """For some queries nothing can be proven and all is scored; the others' proofs must stand."""
+    queries = random_gaussians(9, 8, seed=8, dtype=dtype)
+    crowd = queries[[0, 2, 3, 8]]
+    gallery = Gaussian.cat([random_gaussians(4000, 8, seed=9, dtype=dtype), *[crowd] * 1300])
+    order = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(7))
+    gallery = gallery[order]
+    ranking = score.topk(queries, gallery, k=3)
+    assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 3))
+
+
+@over("score", SHORTLISTED)
+def test_typical_queries_are_proven_from_the_shortlist(score, monkeypatch):
+    """Else `topk` would still be right, and slow."""
+
+    def dense(self, pending):
+        raise AssertionError(f"{len(pending)} queries were not proven")
+
+    monkeypatch.setattr(search.Search, "_dense", dense)
+    queries = random_gaussians(20, 64, seed=3)
+    near = Gaussian(queries.mean.repeat(12, 1), queries.log_sigma.repeat(12, 1))
+    noise = torch.randn(near.mean.shape, generator=torch.Generator().manual_seed(0))
+    near = Gaussian(near.mean + 0.02 * noise, near.log_sigma)
+    gallery = Gaussian.cat([random_gaussians(5000, 64, seed=4), near])
+    ids = score.topk(queries, gallery, k=10).ids
+    assert (ids >= 5000).all()
+
+
+OUTLIERS = {
+    "all dimensions, huge": (slice(None), 1.3),
+    "one dimension, huge": (slice(3, 4), 1.3),
+    "all dimensions, moderate": (slice(None), -2.0),
+    "one dimension, moderate": (slice(3, 4), -1.0),
+}
+
+
+@over("dtype", DTYPES)
+@pytest.mark.parametrize("outlier", OUTLIERS)
+@over("score", FORMULAS)
+def test_an_item_with_a_wide_spread_does_not_disturb_top_k(score, outlier, dtype):
+    """It breaks every bound that the rest of the gallery obeys."""
+    queries = random_gaussians(8, 16, seed=3, dtype=dtype)
+    gallery = random_gaussians(6200, 16, seed=4, dtype=dtype)
+    columns, log_sigma = OUTLIERS[outlier]
+    gallery.log_sigma[1234, columns] = log_sigma
+    gallery.mean[1234] = queries.mean[2]  # and it is somebody's nearest mean
+    ranking = score.topk(queries, gallery, k=10)
+    assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 10))
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (10.0, 30.0), (60.0, 20.0)])
+@pytest.mark.parametrize("log_sigma", [-5.0, -2.0, -0.5])
+def test_match_prob_top_k_is_exact_at_any_scale_and_spread(scale, shift, log_sigma):
+    """Narrow and wide rules, few and many nodes: each has its own part of the bound."""
+    score = scores.create("match_prob", scale=scale, shift=shift)
+    queries = random_gaussians(6, 12, seed=3, log_sigma=log_sigma, spread=0.6)
+    gallery = random_gaussians(1700, 12, seed=4, log_sigma=log_sigma, spread=0.6)
+    ranking = score.topk(queries, gallery, k=3)
+    assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 3))
+
+
+@over("score", FORMULAS)
+def test_top_k_of_very_tight_items_is_the_full_ranking_or_an_error(score):
+    """Lifted vectors leave the range of float32 here: no shortlist, rather than a wrong one."""
+    sharp = torch.full((1, 1), -45.0, dtype=torch.float64)
+    queries = random_gaussians(4, 6, seed=1, dtype=torch.float64)
+    gallery = random_gaussians(400, 6, seed=2, dtype=torch.float64)
+    queries = Gaussian(queries.mean, sharp.expand(4, 1))
+    gallery = Gaussian(gallery.mean, sharp.expand(400, 1))
+    try:
+        ranking = score.topk(queries, gallery, k=5)
+    except PcmeError:
+        return
+    assert torch.equal(ranking.ids, Ranking.from_scores(score(queries, gallery), 5).ids)
+
+
+def test_a_score_of_minus_infinity_is_ranked_as_such():
+    """Out of single precision's range: last, and not mistaken for a number."""
+    queries = Gaussian(torch.zeros(2, 3), torch.full((2, 1), -45.0))
+    gallery = Gaussian(torch.arange(12.0).reshape(4, 3), torch.full((4, 1), -45.0))
+    score = scores.create("elk")
+    full = score(queries, gallery)
+    assert full.isneginf().any()
+    ranking = score.topk(queries, gallery, k=4)
+    assert_same_ranking(ranking, Ranking.from_scores(full, 4))
+
+
+@over("score", [scores.create(name) for name in ("elk", "overlap", "bhattacharyya")])
+def test_the_unproven_shortlist_finds_nearly_all(score):
+    queries, gallery = random_gaussians(20, 32, seed=3), random_gaussians(6000, 32, seed=4)
+    exact = score.topk(queries, gallery, k=10)
+    fast = score.topk(queries, gallery, k=10, exact=False)
+    found = (exact.ids[:, :, None] == fast.ids[:, None]).any(2).double().mean()
+    assert found > 0.97
+    torch.testing.assert_close(
+        fast.scores, score(queries, gallery).gather(1, fast.ids), rtol=0, atol=0
+    )
+
+
+# Sampling
+
+
+@over("score", SAMPLED)
+def test_the_seed_fixes_a_sampled_score(score):
+    queries, gallery = sides()
+    other = dataclasses.replace(score, seed=score.seed + 1)
+    assert torch.equal(score(queries, gallery), score(queries, gallery))
+    assert not torch.allclose(score(queries, gallery), other(queries, gallery), atol=1e-3)
+
+
+@over("score", SAMPLED)
+def test_the_samples_of_an_item_do_not_depend_on_its_neighbours(score):
+    queries, gallery = sides(items=50)
+    alone = score(queries, gallery[:37])
+    torch.testing.assert_close(score(queries, gallery)[:, :37], alone, rtol=1e-5, atol=1e-5)
+
+
+def test_all_draws_of_both_sides_are_independent():
+    """Between sides, between the chunks that share a stream, and within a chunk."""
+    items = Gaussian(torch.zeros(40, 25), torch.zeros(40, 1))
+    sides = [sampling.draw(items, slice(0, 40), 8, seed=0, side=side) for side in ("query", "item")]
+    streams = torch.cat(sides).reshape(80, -1)
+    correlation = torch.corrcoef(streams) - torch.eye(80)
+    assert correlation.abs().max() < 5 / math.sqrt(streams.shape[1])
+
+
+@over("score", SAMPLED)
+def test_points_are_taken_as_samples(score):
+    queries, gallery = sides()
+    draws = [
+        Points(sampling.draw(side, slice(0, len(side)), score.samples, seed=score.seed, side=name))
+        for side, name in ((queries, "query"), (gallery, "item"))
+    ]
+    for left in (queries, draws[0]):
+        for right in (gallery, draws[1]):
+            torch.testing.assert_close(score(left, right), score(queries, gallery))
+
+
+@pytest.mark.parametrize("same_object", [True, False])
+@over("score", SAMPLED)
+def test_embeddings_that_know_nothing_retrieve_at_chance(score, same_object):
+    """All items alike, so only shared noise could find the partner: R@10 of 500 is 2 %."""
+    n, k, seeds = 500, 10, range(4)
+    one = Gaussian(torch.full((n, 8), 0.3), torch.full((n, 1), -1.0))
+    other = one if same_object else Gaussian(one.mean.clone(), one.log_sigma.clone())
+    hits = 0
+    for seed in seeds:
+        ids = dataclasses.replace(score, seed=seed).topk(one, other, k=k).ids
+        hits += (ids == torch.arange(n)[:, None]).sum().item()
+    expected = n * len(seeds) * k / n
+    assert abs(hits - expected) < 5 * math.sqrt(expected * (1 - k / n))
+
+
+# A new score
+
+
+@pytest.fixture
+def taxicab(monkeypatch):
+    """A score with nothing but its formula, registered for one test."""
+    registry = scores.registry
+    monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+    monkeypatch.setattr(registry, "_aliases", dict(registry._aliases))
+
+    @registry.register("taxicab", aliases=("l1",))
+    @dataclasses.dataclass(frozen=True)
+    class Taxicab(Score):
+        """-weight Σ|μ₁-μ₂|, in blocks."""
+
+        weight: float = 2.0
+
+        def pairs(self, queries, gallery):
+            return -self.weight * (queries.mean - gallery.mean).abs().sum(-1)
+
+    return Taxicab
+
+
+def test_a_new_score_needs_only_its_formula(taxicab):
+    assert "taxicab" in scores.names()
+    assert scores.create("l1", weight=3.0) == taxicab(3.0)
+    assert scores.registry.summary("taxicab") == "-weight Σ|μ₁-μ₂|, in blocks."
+    queries, gallery = random_gaussians(7, 5, seed=0), random_gaussians(600, 5, seed=1)
+    score = scores.create("taxicab")
+    full = score(queries, gallery)
+    expected = -2 * torch.cdist(queries.mean.double(), gallery.mean.double(), p=1)
+    torch.testing.assert_close(full, expected.float())
+    assert torch.equal(score(queries, gallery, memory_limit=TINY), full)
+    assert len(list(score.blocks(queries, gallery, memory_limit=TINY))) > 1
+    for k in (1, 10, 600):
+        assert_same_ranking(score.topk(queries, gallery, k=k), Ranking.from_scores(full, k))
+    with pytest.raises(ConfigError):
+        score.probability(queries, gallery)
+
+
+def test_the_new_score_is_gone_again():
+    assert "taxicab" not in scores.names()
+
+
+# Memory
+
+LIMIT, SLACK = 64, 96  # MiB; the slack is for the allocator, the results and a fixed 32 MiB of keys
+
+MEASURE = """
+import json, os, resource, sys
+import torch
+from pcme import Gaussian, scores
+
+def gaussians(n, dim, log_sigma, seed):
+    g = torch.Generator().manual_seed(seed)
+    mean = torch.nn.functional.normalize(torch.randn(n, dim, generator=g), dim=1)
+    return Gaussian(mean, torch.randn(n, dim, generator=g).mul_(0.3).add_(log_sigma))
+
+def run(score, how, queries, gallery, limit):
+    if how == "topk":
+        score.topk(queries, gallery, k=10, memory_limit=limit)
+    else:
+        for _ in score.blocks(queries, gallery, memory_limit=limit):
+            pass
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+torch.set_num_threads(1)
+limit, cases = json.loads(sys.argv[1])
+small = gaussians(3, 8, -3.6, 0), gaussians(2500, 8, -3.6, 1)
+for how in ("topk", "blocks"):
+    for name, params, *_ in cases:
+        run(scores.create(name, **params), how, *small, limit)
+for name, params, how, q, g, dim, log_sigma in cases:
+    if os.fork() == 0:  # its peak starts at what is in use now
+        queries, gallery = gaussians(q, dim, log_sigma, 2), gaussians(g, dim, log_sigma, 3)
+        before = peak()
+        run(scores.create(name, **params), how, queries, gallery, limit)
+        print((peak() - before) / 1024, flush=True)
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit("a measurement failed")
+"""
+
+CASES = [  # name, parameters, method, Q, G, D, log σ
+    ("csd", {}, "topk", 2000, 20_000, 64, -3.6),
+    ("csd", {}, "blocks", 2000, 20_000, 64, -3.6),
+    ("match_prob", {}, "topk", 2000, 20_000, 64, -3.6),
+    ("match_prob", {}, "blocks", 300, 20_000, 64, -3.6),  # rows are cut at about 100
+    ("elk", {}, "topk", 2000, 20_000, 64, -3.6),
+    ("elk", {}, "blocks", 300, 20_000, 64, -3.6),
+    ("average_l2", {}, "topk", 1200, 1000, 64, -3.6),
+    ("average_l2", {}, "blocks", 120, 20_000, 64, -3.6),
+    # Each of these is long in a different direction.
+    ("csd", {}, "topk", 2, 400_000, 64, -3.6),
+    ("csd", {}, "blocks", 2, 400_000, 64, -3.6),
+    ("csd", {}, "topk", 100_000, 300, 64, -3.6),
+    ("elk", {}, "blocks", 2, 400_000, 64, -3.6),
+    ("match_prob", {}, "topk", 2, 400_000, 64, -3.6),
+    ("match_prob", {}, "blocks", 100, 20_000, 64, 0.0),  # the rule with 80 nodes
+    ("average_l2", {"samples": 64}, "topk", 256, 4, 1024, -3.6),
+]
+
+
+@pytest.fixture(scope="module")
+def growth():
+    """Peak memory of every case above that of its input, in MiB; one process, forked."""
+    command = [sys.executable, "-c", MEASURE, json.dumps([LIMIT << 20, CASES])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [float(line) for line in done.stdout.split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[str(case) for case in CASES])
+def test_memory_stays_under_the_limit(growth, case):
+    assert growth[case] < LIMIT + SLACK

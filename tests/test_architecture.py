@@ -1,0 +1,304 @@
+"""The rules of the code base that no linter knows, read from the source without running it.
+
+Each rule is a function from one module's source to the violations in it. It is run over every
+module of the package, and over snippets that break it: a rule that sees nothing is noticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import pcme
+
+ROOT = Path(__file__).parents[1] / "src" / "pcme"
+
+# Imports point down: from a layer to a lower one. A package stands for all of its modules.
+LAYERS = {
+    "errors": 0,
+    "registry": 0,
+    "embedding": 1,
+    "fused": 1,
+    "matches": 1,
+    "ranking": 1,
+    "elk": 2,
+    "quadrature": 2,
+    "sampling": 2,
+    "likelihood": 3,
+    "metrics": 3,
+    "scores": 3,
+    "demo": 7,
+    "cli": 7,
+    "__init__": 7,
+    "__main__": 7,
+}
+
+# The only imports within a layer. Keep it short: each one is a step towards a cycle.
+SIDEWAYS = {
+    ("registry", "errors"),
+    ("demo", "__init__"),
+    ("cli", "__init__"),
+    ("cli", "demo"),
+    ("__main__", "cli"),
+}
+
+# Within a package, siblings share these modules only, and each of them only those before it.
+SHARED = {"scores": ("plans", "search", "base")}
+
+# Not needed to compute, not safe, or not importable beside the CPU build of torch.
+FORBIDDEN = {"matplotlib", "open_clip", "pickle", "timm", "torchvision"}
+
+# Draw from a hidden global stream unless they are given a generator.
+TORCH_SAMPLERS = {
+    f"torch.{name}"
+    for name in (
+        "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+        "randint_like", "randn", "randn_like", "randperm",
+    )
+}  # fmt: skip
+TENSOR_SAMPLERS = {
+    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_",
+    "random_", "uniform_",
+}  # fmt: skip
+GLOBAL_SEEDS = {"manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state"}
+NUMPY_STREAMS = {"Generator", "PCG64", "PCG64DXSM", "Philox", "SeedSequence", "default_rng"}
+
+
+def modules() -> dict[str, str]:
+    """Return {name below the package: source}; a package's __init__ goes by the package's name."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        found[name] = path.read_text(encoding="utf-8")
+    return found
+
+
+MODULES = modules()
+
+
+def imported(source: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, absolute dotted name) of everything imported, at any depth."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def own_module(dotted: str) -> str | None:
+    """Return which of our modules a name belongs to: "ranking" for "pcme.ranking.Ranking"."""
+    package, *parts = dotted.split(".")
+    if package != "pcme":
+        return None
+    while parts and ".".join(parts) not in MODULES:
+        parts.pop()
+    return ".".join(parts) or "__init__"
+
+
+def layer(module: str) -> int | None:
+    return LAYERS.get(module.partition(".")[0])
+
+
+def _rank(name: str, shared: tuple[str, ...]) -> int:
+    """Return how many of the shared modules this one may import: those before it, or all."""
+    own = name.partition(".")[2]
+    return shared.index(own) if own in shared else len(shared)
+
+
+def unlisted(name: str, source: str) -> Iterator[str]:
+    if layer(name) is None:
+        yield f"{name} is in no layer: add it to LAYERS in tests/test_architecture.py"
+
+
+def upward_imports(name: str, source: str) -> Iterator[str]:
+    package = name.partition(".")[0]
+    for line, dotted in imported(source):
+        target = own_module(dotted)
+        if dotted.startswith("."):
+            yield f"{name}:{line} imports {dotted}: write it from pcme on"
+        elif target is None or name == package == target.partition(".")[0]:
+            continue  # somebody else's, or a package gathering its own modules
+        elif target.partition(".")[0] == package:
+            shared = SHARED.get(package, ())
+            if target.partition(".")[2] not in shared[: _rank(name, shared)]:
+                yield f"{name}:{line} imports {target}: siblings share only {', '.join(shared)}"
+        elif (name, target) not in SIDEWAYS and (layer(target) or 0) >= (layer(name) or 0):
+            yield f"{name}:{line} imports {target}, which is not below it"
+
+
+def forbidden_imports(name: str, source: str) -> Iterator[str]:
+    for line, dotted in imported(source):
+        if dotted.partition(".")[0] in FORBIDDEN:
+            yield f"{name}:{line} imports {dotted}"
+
+
+def third_party_at_the_bottom(name: str, source: str) -> Iterator[str]:
+    if layer(name) != 0:
+        return
+    for line, dotted in imported(source):
+        if dotted.partition(".")[0] not in {*sys.stdlib_module_names, "pcme"}:
+            yield f"{name}:{line} imports {dotted}: layer 0 uses the standard library only"
+
+
+def global_randomness(name: str, source: str) -> Iterator[str]:
+    for line, dotted in imported(source):
+        if dotted.partition(".")[0] == "random":
+            yield f"{name}:{line} imports random: take a torch.Generator"
+    meaning = _aliases(source)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and (fault := _draws_globally(node, meaning)):
+            yield f"{name}:{node.lineno} {fault}"
+
+
+def _aliases(source: str) -> dict[str, str]:
+    """Return {local name: absolute name} of the imports: {"np": "numpy"}."""
+    nodes = list(ast.walk(ast.parse(source)))
+    plain = [a for node in nodes if isinstance(node, ast.Import) for a in node.names]
+    return {a.asname: a.name for a in plain if a.asname} | {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _dotted(node: ast.expr, meaning: dict[str, str]) -> str:
+    """Return "numpy.random.rand" for `np.random.rand`, "?.normal_" for `f(x).normal_`."""
+    if isinstance(node, ast.Name):
+        return meaning.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value, meaning)}.{node.attr}"
+    return "?"
+
+
+def _draws_globally(call: ast.Call, meaning: dict[str, str]) -> str | None:
+    called = _dotted(call.func, meaning)
+    root, last = called.partition(".")[0], called.rpartition(".")[2]
+    with_generator = any(keyword.arg == "generator" for keyword in call.keywords)
+    if called.startswith("numpy.random."):
+        if last not in NUMPY_STREAMS:
+            return f"calls {called}: take a numpy Generator"
+        if last == "default_rng" and not (call.args or call.keywords):
+            return "calls default_rng without a seed"
+    if root == "torch" and last in GLOBAL_SEEDS:
+        return f"calls {called}: seed a torch.Generator of your own"
+    if last == "rsample":
+        return f"calls {called}: it draws from the global stream"
+    if not with_generator and (
+        called in TORCH_SAMPLERS or ("." in called and root != "torch" and last in TENSOR_SAMPLERS)
+    ):
+        return f"calls {called} without generator="
+    return None
+
+
+Rule = Callable[[str, str], Iterator[str]]
+RULES: list[Rule] = [
+    unlisted,
+    upward_imports,
+    forbidden_imports,
+    third_party_at_the_bottom,
+    global_randomness,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule):
+    violations = [fault for name, source in MODULES.items() for fault in rule(name, source)]
+    assert not violations, "\n".join(violations)
+
+
+def test_the_table_names_only_modules_that_exist():
+    tops = {name.partition(".")[0] for name in MODULES}
+    assert set(LAYERS) <= tops, f"gone: {sorted(set(LAYERS) - tops)}"
+    edges = {
+        (name, own_module(dotted))
+        for name, source in MODULES.items()
+        for _, dotted in imported(source)
+    }
+    assert edges >= SIDEWAYS, f"unused: {sorted(SIDEWAYS - edges)}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source"),
+    [
+        (unlisted, "helpers", ""),
+        (unlisted, "new.module", ""),
+        (upward_imports, "embedding", "from pcme import scores"),
+        (upward_imports, "embedding", "import pcme"),
+        (upward_imports, "embedding", "from pcme import Gaussian"),
+        (upward_imports, "embedding", "from pcme.matches import Matches"),
+        (upward_imports, "embedding", "from . import errors"),
+        (upward_imports, "errors", "def f():\n    import pcme.registry"),
+        (upward_imports, "ranking", "from pcme.metrics import recall"),
+        (upward_imports, "scores.one", "from pcme.scores import registry"),
+        (upward_imports, "scores.one", "from pcme.scores.two import Two"),
+        (upward_imports, "scores.one", "from pcme.metrics import recall"),
+        (upward_imports, "scores", "from pcme.cli import app"),
+        (forbidden_imports, "demo", "def f():\n    from matplotlib import pyplot"),
+        (forbidden_imports, "embedding", "import pickle"),
+        (forbidden_imports, "embedding", "import torchvision.ops"),
+        (third_party_at_the_bottom, "registry", "import numpy"),
+        (third_party_at_the_bottom, "errors", "from torch import Tensor"),
+        (global_randomness, "m", "import random"),
+        (global_randomness, "m", "from random import shuffle"),
+        (global_randomness, "m", "import torch\ntorch.manual_seed(0)"),
+        (global_randomness, "m", "import torch\ntorch.cuda.manual_seed_all(0)"),
+        (global_randomness, "m", "from torch import manual_seed\nmanual_seed(0)"),
+        (global_randomness, "m", "import torch\ntorch.randn(3)"),
+        (global_randomness, "m", "import torch as t\nt.randn(3)"),
+        (global_randomness, "m", "from torch import randperm as order\norder(3)"),
+        (global_randomness, "m", "import torch\ntorch.empty(3).normal_()"),
+        (global_randomness, "m", "x.uniform_(0, 1)"),
+        (global_randomness, "m", "normal.rsample()"),
+        (global_randomness, "m", "import numpy as np\nnp.random.rand(3)"),
+        (global_randomness, "m", "import numpy as np\nnp.random.seed(3)"),
+        (global_randomness, "m", "from numpy.random import normal\nnormal()"),
+        (global_randomness, "m", "from numpy import random as r\nr.normal()"),
+        (global_randomness, "m", "import numpy as np\nnp.random.default_rng()"),
+    ],
+)
+def test_the_rule_sees_a_violation(rule, name, source):
+    assert len(list(rule(name, source))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("embedding", "from pcme.errors import ShapeError"),
+        ("registry", "from pcme.errors import ConfigError"),
+        ("scores", "from pcme.scores import base\nfrom pcme.embedding import Gaussian"),
+        ("scores.one", "from pcme.scores.base import Score\nfrom pcme.ranking import Ranking"),
+        ("cli", "def f():\n    from pcme import scores\n    from pcme.demo import main"),
+        ("metrics", "import numpy as np\nnp.random.default_rng(0).normal()"),
+        ("metrics", "import torch\ng = torch.Generator().manual_seed(0)\ng.manual_seed(1)"),
+        ("metrics", "import torch\ntorch.randn(3, generator=g)\nx.normal_(generator=g)"),
+        ("metrics", "gaussian.sample(7, g)\nnormal(3)\nrandom(3)"),
+    ],
+)
+def test_no_rule_sees_a_violation_where_there_is_none(name, source):
+    assert [fault for rule in RULES for fault in rule(name, source)] == []
+
+
+def test_the_public_names_are_sorted_listed_and_resolve():
+    assert pcme.__all__ == sorted(set(pcme.__all__))
+    assert set(pcme.__all__) <= set(dir(pcme))
+    for name in pcme.__all__:
+        assert getattr(pcme, name) is not None
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'pcme' has no attribute 'Gausian'"):
+        pcme.Gausian  # noqa: B018
+
+
+@pytest.mark.parametrize("name", [name for name, source in MODULES.items() if "__all__" in source])
+def test_every_name_a_module_offers_resolves(name):
+    module = import_module("pcme" if name == "__init__" else f"pcme.{name}")
+    assert [offer for offer in module.__all__ if not hasattr(module, offer)] == []

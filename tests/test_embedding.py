@@ -1,0 +1,469 @@
+"""Gaussian and Points: shapes, sampling statistics, gradients, indexing, and files that survive."""
+
+import json
+import math
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from pcme import DataError, FormatError, Gaussian, PcmeError, Points, ShapeError, embedding
+from tests.helpers import random_gaussians, unless_annotations_are_enforced
+
+STANDARD_ERRORS = 5  # a seeded test; two-sided, this fails by chance once in 1.7 million
+
+
+def isotropic(n, dim, *, seed, dtype=torch.float32):
+    items = random_gaussians(n, dim, seed=seed, dtype=dtype)
+    return Gaussian(items.mean, items.log_sigma[:, :1])
+
+
+def points(n, k, dim, *, seed, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    return Points(torch.randn(n, k, dim, generator=generator, dtype=dtype))
+
+
+def same(a, b):
+    """Equal to the bit, in type and shape."""
+    parts = (
+        [(a.x, b.x)] if isinstance(a, Points) else [(a.mean, b.mean), (a.log_sigma, b.log_sigma)]
+    )
+    return type(a) is type(b) and all(
+        p.dtype == q.dtype and p.shape == q.shape and torch.equal(p, q) for p, q in parts
+    )
+
+
+# Shapes and types
+
+
+def test_a_gaussian_knows_its_size_and_expands_its_spread():
+    items = Gaussian(torch.zeros(2, 3), torch.tensor([[0.0], [math.log(2.0)]]))
+    assert (len(items), items.dim) == (2, 3)
+    assert torch.allclose(items.sigma, torch.tensor([[1.0] * 3, [2.0] * 3]))
+    assert torch.allclose(items.variance, torch.tensor([[1.0] * 3, [4.0] * 3]))
+
+
+def test_points_know_their_size():
+    items = Points(torch.zeros(4, 7, 2))
+    assert (len(items), items.dim) == (4, 2)
+
+
+@unless_annotations_are_enforced
+@pytest.mark.parametrize(
+    ("mean", "log_sigma", "given"),
+    [
+        (torch.zeros(3), torch.zeros(3), r"\[3\]"),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), r"\[2, 3, 4\]"),
+        (torch.zeros(2, 0), torch.zeros(2, 0), r"\[2, 0\]"),
+        (torch.zeros(2, 3), torch.zeros(2, 4), r"\[2, 4\]"),
+        (torch.zeros(2, 3), torch.zeros(3), r"\[3\]"),
+        (torch.zeros(2, 3), torch.zeros(1, 3), r"\[1, 3\]"),
+        (torch.zeros(2, 3), torch.zeros(1, 1), r"\[1, 1\]"),
+        (torch.zeros(2, 3), torch.zeros(2, 3).double(), "float64"),
+        (torch.zeros(2, 3).long(), torch.zeros(2, 3), "mean.*int64"),
+        (torch.zeros(2, 3), torch.zeros(2, 3).bool(), "log_sigma.*bool"),
+        (np.zeros((2, 3)), torch.zeros(2, 3), "mean.*ndarray"),
+    ],
+)
+def test_a_gaussian_refuses_what_does_not_fit(mean, log_sigma, given):
+    with pytest.raises(ShapeError, match=given):
+        Gaussian(mean, log_sigma)
+
+
+@unless_annotations_are_enforced
+@pytest.mark.parametrize(
+    ("x", "given"),
+    [
+        (torch.zeros(2, 3), r"\[2, 3\]"),
+        (torch.zeros(2, 0, 3), r"\[2, 0, 3\]"),
+        (torch.zeros(2, 3, 0), r"\[2, 3, 0\]"),
+        (torch.zeros(2, 3, 4).int(), "int32"),
+        ([[[0.0]]], "list"),
+    ],
+)
+def test_points_refuse_what_does_not_fit(x, given):
+    with pytest.raises(ShapeError, match=given):
+        Points(x)
+
+
+def test_embeddings_are_frozen():
+    items = isotropic(2, 3, seed=0)
+    with pytest.raises(FrozenInstanceError):
+        items.mean = torch.zeros(2, 3)
+    with pytest.raises(FrozenInstanceError):
+        items.sample(1, torch.Generator().manual_seed(0)).x = torch.zeros(2, 1, 3)
+
+
+# Sampling
+
+
+def test_samples_have_the_stated_mean_and_variance():
+    items = random_gaussians(3, 4, seed=0, log_sigma=-0.5, spread=1.0, dtype=torch.float64)
+    draws = 100_000
+    x = items.sample(draws, torch.Generator().manual_seed(0)).x
+    variance = (2 * items.log_sigma).exp()
+    mean_error = (variance / draws).sqrt()
+    assert x.shape == (3, draws, 4)
+    assert ((x.mean(1) - items.mean).abs() < STANDARD_ERRORS * mean_error).all()
+    variance_error = variance * math.sqrt(2 / (draws - 1))
+    assert ((x.var(1) - variance).abs() < STANDARD_ERRORS * variance_error).all()
+
+
+def test_samples_are_independent_across_items_draws_and_dimensions():
+    items = Gaussian(torch.zeros(2, 2), torch.zeros(2, 1))
+    draws = 20_000
+    x = items.sample(draws, torch.Generator().manual_seed(1)).x.permute(0, 2, 1).reshape(4, -1)
+    streams = torch.cat((x[:, 1:], x[:, :-1]))  # each item and dimension, and itself one draw later
+    correlation = torch.corrcoef(streams) - torch.eye(8)
+    assert correlation.abs().max() < STANDARD_ERRORS / math.sqrt(draws)
+
+
+def test_a_seed_fixes_the_samples_and_another_changes_them():
+    items = random_gaussians(2, 3, seed=0)
+    first, again, other = (items.sample(5, torch.Generator().manual_seed(s)).x for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_global_stream_serves_when_no_generator_is_given():
+    items = random_gaussians(2, 3, seed=0)
+    state = torch.random.get_rng_state()
+    first = items.sample(5).x
+    torch.random.set_rng_state(state)
+    assert torch.equal(items.sample(5).x, first)
+
+
+def test_isotropic_samples_are_those_of_equal_sigmas():
+    one = isotropic(4, 3, seed=0)
+    all_equal = Gaussian(one.mean, one.log_sigma.expand(-1, 3).contiguous())
+    first, second = (
+        items.sample(6, torch.Generator().manual_seed(3)).x for items in (one, all_equal)
+    )
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("make", [random_gaussians, isotropic])
+def test_gradients_reach_mean_and_log_sigma_through_the_samples(make):
+    items = make(3, 4, seed=0, dtype=torch.float64)
+    mean, log_sigma = items.mean.requires_grad_(), items.log_sigma.requires_grad_()
+    x = Gaussian(mean, log_sigma).sample(5, torch.Generator().manual_seed(0)).x
+    weight = torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    (x * weight).sum().backward()
+    # x = μ + σ ε, so ∂x/∂μ = 1 and ∂x/∂log σ = σ ε = x - μ
+    slope = (weight * (x - mean[:, None])).detach().sum(1)
+    assert torch.allclose(mean.grad, weight.sum(1))
+    assert torch.allclose(
+        log_sigma.grad, slope.sum(1, keepdim=True) if slope.shape != log_sigma.shape else slope
+    )
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_fewer_than_one_sample_is_an_error(n):
+    with pytest.raises(PcmeError, match=str(n)):
+        random_gaussians(2, 3, seed=0).sample(n, torch.Generator().manual_seed(0))
+
+
+# Uncertainty
+
+
+def test_uncertainty_is_the_geometric_mean_of_sigma():
+    items = random_gaussians(5, 6, seed=0, spread=1.0, dtype=torch.float64)
+    expected = items.sigma.prod(1) ** (1 / 6)
+    assert items.uncertainty().shape == (5,)
+    assert torch.allclose(items.uncertainty(), expected, rtol=1e-12)
+
+
+def test_isotropic_uncertainty_is_sigma():
+    items = isotropic(5, 6, seed=0)
+    assert torch.equal(items.uncertainty(), items.log_sigma[:, 0].exp())
+
+
+# Rows
+
+
+ROWS = [
+    (2, [2]),
+    (-1, [4]),
+    (slice(1, 4), [1, 2, 3]),
+    (slice(None, None, 2), [0, 2, 4]),
+    ([3, 0, 3], [3, 0, 3]),
+    ([], []),
+    ((0, 1), [0, 1]),
+    (range(2), [0, 1]),
+    (torch.tensor(3), [3]),
+    (torch.tensor([4, 1]), [4, 1]),
+    (torch.tensor([True, False, False, True, False]), [0, 3]),
+]
+
+
+@pytest.mark.parametrize(("rows", "expected"), ROWS, ids=[repr(rows) for rows, _ in ROWS])
+def test_rows_are_chosen_and_the_leading_axis_stays(rows, expected):
+    diagonal, one, several = (
+        random_gaussians(5, 3, seed=0),
+        isotropic(5, 3, seed=1),
+        points(5, 2, 3, seed=2),
+    )
+    assert same(diagonal[rows], Gaussian(diagonal.mean[expected], diagonal.log_sigma[expected]))
+    assert same(one[rows], Gaussian(one.mean[expected], one.log_sigma[expected]))
+    assert same(several[rows], Points(several.x[expected]))
+
+
+def test_items_can_be_walked_one_by_one():
+    items = isotropic(3, 2, seed=0)
+    assert same(Gaussian.cat(list(items)), items)
+    several = points(3, 2, 2, seed=0)
+    assert same(Points.cat(list(several)), several)
+
+
+def test_a_row_beyond_the_end_is_an_index_error():
+    with pytest.raises(IndexError):
+        isotropic(3, 2, seed=0)[3]
+
+
+# Joining, moving, detaching
+
+
+def test_cat_keeps_the_order():
+    a, b = random_gaussians(2, 3, seed=0), random_gaussians(4, 3, seed=1)
+    joined = Gaussian.cat([a, b])
+    assert same(joined[:2], a)
+    assert same(joined[2:], b)
+    x, y = points(2, 5, 3, seed=0), points(1, 5, 3, seed=1)
+    assert same(Points.cat([x, y])[:2], x)
+    assert same(Points.cat([x, y])[2], y)
+
+
+def test_cat_keeps_isotropic_parts_unless_another_is_not():
+    one, other = isotropic(2, 3, seed=0), random_gaussians(2, 3, seed=1)
+    assert Gaussian.cat([one, one]).log_sigma.shape == (4, 1)
+    assert torch.equal(Gaussian.cat([other, one]).log_sigma[2:], one.log_sigma.expand(-1, 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "given"),
+    [
+        (Gaussian, [], "none"),
+        (Points, [], "none"),
+        (Gaussian, [isotropic(2, 3, seed=0), isotropic(2, 4, seed=0)], r"\[3, 4\]"),
+        (Points, [points(2, 1, 3, seed=0), points(2, 1, 5, seed=0)], r"\[3, 5\]"),
+    ],
+)
+def test_cat_refuses_nothing_and_parts_that_differ(kind, parts, given):
+    with pytest.raises(ShapeError, match=given):
+        kind.cat(parts)
+
+
+def test_to_converts_both_parts():
+    items = isotropic(2, 3, seed=0).to(torch.float64)
+    assert items.mean.dtype == items.log_sigma.dtype == torch.float64
+    assert points(2, 1, 3, seed=0).to(dtype=torch.float64).x.dtype == torch.float64
+
+
+def test_detach_drops_the_history_and_keeps_the_values():
+    items = Gaussian(
+        torch.ones(2, 3, requires_grad=True) * 2, torch.ones(2, 1, requires_grad=True) * 3
+    )
+    assert not items.detach().mean.requires_grad
+    assert not items.detach().log_sigma.requires_grad
+    assert same(items.detach(), items)
+    assert not Points(torch.ones(2, 1, 3, requires_grad=True)).detach().x.requires_grad
+
+
+# Finite values
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("part", ["mean", "log_sigma"])
+def test_non_finite_values_are_named_by_part_and_item(part, bad):
+    items = random_gaussians(6, 3, seed=0)
+    getattr(items, part)[4, 1] = bad
+    getattr(items, part)[2, 0] = bad
+    with pytest.raises(DataError, match=rf"captions\.{part}.* 2 of 6 items, first item 2\b"):
+        items.require_finite("captions")
+
+
+def test_non_finite_points_are_named_by_item():
+    items = points(4, 2, 3, seed=0)
+    items.x[3, 1, 2] = math.nan
+    with pytest.raises(DataError, match=r"gallery\.x.* 1 of 4 items, first item 3\b"):
+        items.require_finite("gallery")
+
+
+def test_finite_values_pass():
+    random_gaussians(6, 3, seed=0).require_finite("captions")
+    points(4, 2, 3, seed=0).require_finite("captions")
+
+
+# Files
+
+
+def embeddings():
+    for dtype in (torch.float32, torch.float64):
+        name = str(dtype).removeprefix("torch.")
+        yield pytest.param(random_gaussians(5, 3, seed=0, dtype=dtype), id=f"diagonal-{name}")
+        yield pytest.param(isotropic(5, 3, seed=1, dtype=dtype), id=f"isotropic-{name}")
+        yield pytest.param(points(5, 2, 3, seed=2, dtype=dtype), id=f"points-{name}")
+    stacked = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(3))
+    yield pytest.param(Gaussian(stacked[0], stacked[1]), id="parts of one tensor")
+    yield pytest.param(Gaussian(*stacked.transpose(0, 2).unbind(2)), id="strided")
+    yield pytest.param(random_gaussians(50, 3, seed=0)[10:12], id="a slice")
+    yield pytest.param(Gaussian(stacked[0], stacked[0]), id="one tensor twice")
+    yield pytest.param(random_gaussians(5, 3, seed=0)[[]], id="no items")
+
+
+@pytest.mark.parametrize("items", list(embeddings()))
+def test_what_is_saved_is_loaded_bit_for_bit(tmp_path, items):
+    path = tmp_path / "items.safetensors"
+    items.save(path)
+    assert same(type(items).load(path), items)
+    assert same(type(items).load(str(path)), items)
+    assert [file.name for file in tmp_path.iterdir()] == ["items.safetensors"]
+
+
+def test_special_values_survive(tmp_path):
+    values = torch.tensor([[math.nan, math.inf, -0.0, 1e-45]])
+    Gaussian(values, values.clone()).save(tmp_path / "items")
+    loaded = Gaussian.load(tmp_path / "items").mean
+    assert torch.equal(loaded.view(torch.int32), values.view(torch.int32))
+
+
+def test_items_with_history_are_saved_without_it(tmp_path):
+    items = Gaussian(torch.ones(2, 3, requires_grad=True), torch.ones(2, 1, requires_grad=True))
+    items.save(tmp_path / "items")
+    assert same(Gaussian.load(tmp_path / "items"), items.detach())
+    assert not Gaussian.load(tmp_path / "items").mean.requires_grad
+
+
+def test_the_file_is_safetensors_and_says_what_it_is(tmp_path):
+    isotropic(2, 3, seed=0).save(tmp_path / "items")
+    content = (tmp_path / "items").read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert header["__metadata__"]["kind"] == "gaussian"
+    assert header["__metadata__"]["format_version"]
+    assert header["log_sigma"]["shape"] == [2, 1]
+
+
+def test_saving_again_replaces_the_file(tmp_path):
+    first, second = isotropic(2, 3, seed=0), random_gaussians(7, 4, seed=1)
+    first.save(tmp_path / "items")
+    second.save(tmp_path / "items")
+    assert same(Gaussian.load(tmp_path / "items"), second)
+
+
+def test_a_save_that_fails_halfway_leaves_the_old_file(tmp_path, monkeypatch):
+    old, path = isotropic(2, 3, seed=0), tmp_path / "items"
+    old.save(path)
+
+    def disk_full(tensors, filename, **_):
+        with open(filename, "wb") as file:
+            file.write(b"half")
+        assert same(Gaussian.load(path), old)  # what readers see meanwhile
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(embedding, "save_file", disk_full)
+    with pytest.raises((OSError, PcmeError), match="no space left"):
+        random_gaussians(7, 4, seed=1).save(path)
+    assert same(Gaussian.load(path), old)
+    assert [file.name for file in tmp_path.iterdir()] == ["items"]
+
+
+def test_a_save_that_cannot_be_put_in_place_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "items"
+    target.mkdir()
+    with pytest.raises((OSError, PcmeError)):
+        isotropic(2, 3, seed=0).save(target)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_missing_folder_is_named_when_saving(tmp_path):
+    with pytest.raises(PcmeError, match="nowhere"):
+        isotropic(2, 3, seed=0).save(tmp_path / "nowhere" / "items")
+
+
+def foreign_files():
+    def torn(path):
+        random_gaussians(20, 3, seed=0).save(path)
+        path.write_bytes(path.read_bytes()[:-7])
+
+    def cut_in_the_header(path):
+        random_gaussians(20, 3, seed=0).save(path)
+        path.write_bytes(path.read_bytes()[:30])
+
+    def lengthened(path):
+        random_gaussians(20, 3, seed=0).save(path)
+        path.write_bytes(path.read_bytes() + b"more")
+
+    def plain(path):
+        safetensors.torch.save_file(
+            {"mean": torch.zeros(2, 3), "log_sigma": torch.zeros(2, 3)}, path
+        )
+
+    def without_a_part(path):
+        metadata = {"format": "pcme", "kind": "gaussian", "format_version": "1"}
+        safetensors.torch.save_file({"mean": torch.zeros(2, 3)}, path, metadata=metadata)
+
+    def of_the_future(path):
+        metadata = {"format": "pcme", "kind": "gaussian", "format_version": "999"}
+        both = {"mean": torch.zeros(2, 3), "log_sigma": torch.zeros(2, 3)}
+        safetensors.torch.save_file(both, path, metadata=metadata)
+
+    return [
+        ("missing", lambda path: None),
+        ("a folder", lambda path: path.mkdir()),
+        ("empty", lambda path: path.write_bytes(b"")),
+        ("text", lambda path: path.write_text("a small red bird " * 10)),
+        ("torn", torn),
+        ("cut in the header", cut_in_the_header),
+        ("lengthened", lengthened),
+        ("points", lambda path: points(2, 1, 3, seed=0).save(path)),
+        ("not ours", plain),
+        ("without a part", without_a_part),
+        ("of the future", of_the_future),
+    ]
+
+
+@pytest.mark.parametrize("write", [pytest.param(w, id=name) for name, w in foreign_files()])
+def test_a_file_that_is_not_a_gaussian_is_refused(tmp_path, write):
+    path = tmp_path / "items.safetensors"
+    write(path)
+    with pytest.raises(FormatError, match=r"items\.safetensors"):
+        Gaussian.load(path)
+
+
+@unless_annotations_are_enforced
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path):
+    metadata = {"format": "pcme", "kind": "gaussian", "format_version": "1"}
+    parts = {"mean": torch.zeros(2, 3), "log_sigma": torch.zeros(5, 3)}
+    safetensors.torch.save_file(parts, tmp_path / "items", metadata=metadata)
+    with pytest.raises(PcmeError, match=r"\[5, 3\]"):
+        Gaussian.load(tmp_path / "items")
+
+
+def test_a_gaussian_is_not_points(tmp_path):
+    isotropic(2, 3, seed=0).save(tmp_path / "items")
+    with pytest.raises(FormatError, match=r"items.*points.*log_sigma"):
+        Points.load(tmp_path / "items")
+
+
+class Bomb:
+    """Creates a file when unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize(
+    "write", [torch.save, lambda bomb, path: path.write_bytes(pickle.dumps(bomb))]
+)
+def test_a_pickle_is_refused_and_never_run(tmp_path, write):
+    path = tmp_path / "items"
+    write(Bomb(tmp_path / "harm"), path)
+    with pytest.raises(FormatError):
+        Gaussian.load(path)
+    assert not (tmp_path / "harm").exists()
