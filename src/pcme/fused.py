@@ -29,6 +29,8 @@ Array = npt.NDArray[Any]
 TILE = 128
 """Items in a tile; a compile-time constant, so that every item takes the same vector path and its
 result does not depend on its neighbours."""
+SURE = 40.0
+"""As in `quadrature`: a logit beyond which the sigmoid is 1 to the last digit."""
 GROUP = 4
 """Dimensions that share one division."""
 SAFE_LOG_VARIANCE = {np.dtype(np.float32): 18.0, np.dtype(np.float64): 160.0}
@@ -327,12 +329,12 @@ def _narrow(
             nodes, weights = classes[3][1], classes[3][2]
         top = -np.inf
         for z in nodes:
-            top = max(top, shift - max(a0 + z * (a1 + z * (a2 + z * a3)), 0.0))
+            top = max(top, min(shift - max(a0 + z * (a1 + z * (a2 + z * a3)), 0.0), SURE))
         alpha, beta = np.exp(-max(top, 0.0)), np.exp(min(top, 0.0))
         total = 0.0
         for k in range(len(nodes)):
             z = nodes[k]
-            v = np.exp(shift - max(a0 + z * (a1 + z * (a2 + z * a3)), 0.0) - top)
+            v = np.exp(min(shift - max(a0 + z * (a1 + z * (a2 + z * a3)), 0.0), SURE) - top)
             total += weights[k] * v / (alpha + beta * v)
         out[n] = min(top, 0.0) + np.log(total)
 

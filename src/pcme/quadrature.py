@@ -36,6 +36,8 @@ WIDE = 0.1
 STEEP = ((0.6, 5), (1.0, 9), (2.5, 24), (math.inf, 96))
 """(largest a·sd(√Q), Gauss–Hermite nodes): the sigmoid's steepness in units of the spread."""
 
+SURE = 40.0
+"""Logits are cut here: 1 − sigmoid is then below the last digit, and no ratio becomes 0/0."""
 OUTER_NODES, INNER_NODES = 64, 16
 BOUND_STRIPS = 16
 PAIR_MEMORY = 1 << 26
@@ -90,6 +92,16 @@ class Moments:
     def variance(self) -> Tensor:
         """Var Q = 2 θ₂."""
         return 2 * self.spread2 + 4 * self.shift2
+
+    def scaled_to_unit_mean(self) -> "Moments":
+        """The moments of Q / E Q: numbers of order one, whose squares do not underflow."""
+        mean = self.mean
+        return Moments(
+            self.spread / mean,
+            self.spread2 / mean / mean,
+            self.shift / mean,
+            self.shift2 / mean / mean,
+        )
 
     def estimate_theta3(self) -> Tensor:
         """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy).
@@ -292,11 +304,10 @@ def _narrow(
     moments: Moments, scale: Tensor, shift: Tensor, sign: Tensor | float, *, nodes: int
 ) -> Tensor:
     """Gauss–Hermite over √Q ≈ √θ₁ (A + B z + C z² + E z³)."""
-    mean = moments.mean
-    variance = moments.variance.clamp_min(torch.finfo(mean.dtype).tiny)  # σ → 0 underflows
-    deviation = variance.sqrt()
-    cv = deviation / mean  # coefficient of variation of Q
-    skew = 8 * (moments.estimate_theta3() / variance) / deviation
+    mean, unit = moments.mean, moments.scaled_to_unit_mean()
+    variance = unit.variance.clamp_min(torch.finfo(mean.dtype).tiny)  # σ → 0 underflows
+    cv = variance.sqrt()  # coefficient of variation of Q
+    skew = 8 * (unit.estimate_theta3() / variance) / cv
     both, skew2, slope = cv * skew, skew.square(), scale * mean.sqrt()
     a0 = slope * (1 - both / 12)
     a1 = slope * cv * (0.5 + both / 24 + skew2 * (5 / 72 - 1.45 / 16))
@@ -305,7 +316,7 @@ def _narrow(
     logits = []
     for z, _ in _hermite(nodes):
         distance = torch.add(a0, torch.add(a1, torch.add(a2, a3, alpha=z), alpha=z), alpha=z)
-        logits.append((shift - distance.clamp_min(0)) * sign)
+        logits.append(((shift - distance.clamp_min(0)) * sign).clamp_max(SURE))
     return _log_mean_sigmoid(logits, [weight for _, weight in _hermite(nodes)])
 
 
@@ -339,6 +350,8 @@ def _wide_chunk(
     delta: Tensor, spread: Tensor, scale: Tensor, shift: Tensor, sign: Tensor
 ) -> Float[Tensor, " n"]:
     """∫ N(u; |Δ_j|, s_j) E[sigmoid(± (b − a √(u² + R)))] du, R = the squared distance without j."""
+    size = (spread + delta.square()).sum(-1, keepdim=True).detach()  # in units of E Q: no underflow
+    delta, spread, scale = delta / size.sqrt(), spread / size, scale * size.sqrt()
     widest = (2 * spread.square() + 4 * delta.square() * spread).argmax(-1, keepdim=True)
     centre, variance = delta.gather(-1, widest).abs(), spread.gather(-1, widest)
     others = torch.ones_like(spread).scatter(-1, widest, 0.0)
@@ -346,7 +359,7 @@ def _wide_chunk(
     u, log_weight, log_outside = _legendre_nodes(centre, variance.sqrt(), rest, scale, shift)
     distance = (u.square()[:, :, None] + rest[:, None, :]).sqrt()
     inner_log = torch.as_tensor([w for _, w in _hermite(INNER_NODES)], dtype=u.dtype)
-    logs = logsigmoid(sign[:, None, None] * (shift - scale * distance))
+    logs = logsigmoid(sign[:, None, None] * (shift - scale[:, :, None] * distance))
     inside = torch.logsumexp(logs + log_weight[:, :, None] + inner_log, (1, 2))
     # Beyond the nodes the sigmoid is nil: nothing for p, the whole Gaussian mass for 1 − p.
     return torch.where(sign < 0, torch.logaddexp(inside, log_outside), inside)

@@ -19,6 +19,8 @@ from pcme.embedding import Embedding, Gaussian, Points
 
 CHUNK = 16
 """Items that share one random stream; fixed, so that samples do not depend on the block size."""
+SURE = 40.0
+"""Logits are cut here: 1 − sigmoid is then below the last digit, and no ratio becomes 0/0."""
 SQRT_EPSILON = 1e-12
 """Least squared distance: the square root's slope at 0 is infinite. Paper's code adds 1e-6."""
 
@@ -58,10 +60,10 @@ def log_match(
     x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"], scale: float, shift: float
 ) -> Float[Tensor, "q g"]:
     """log mean_jk sigmoid(shift − scale ‖x_qj − y_gk‖). Paper: Eq. (2)–(3)."""
-    logits = _distances(*_stacked(x * scale, y * scale)).view(_pairs_shape(x, y)).neg_()
+    distance = _distances(*_stacked(x * scale, y * scale)).view(_pairs_shape(x, y))
+    logits = torch.sub(shift, distance, out=distance).clamp_max_(SURE)
     top = logits.amax(0).amax(1)
-    part = _scaled_sigmoid(logits, top, top + shift)
-    return (top + shift).clamp_max(0) + part.mean(0).mean(1).log()
+    return top.clamp_max(0) + _scaled_sigmoid(logits, top).mean(0).mean(1).log()
 
 
 def pair_nll(
@@ -93,9 +95,9 @@ class _PairNll(torch.autograd.Function):
         shape = _pairs_shape(x, y)
         logits = torch.addcmul(
             (sign * shift)[:, None], (-sign * scale)[:, None], distance.view(shape)
-        )
+        ).clamp_max_(SURE)
         top = logits.amax(0).amax(1)
-        part = _scaled_sigmoid(logits, top, top)
+        part = _scaled_sigmoid(logits, top)
         total = part.sum(0).sum(1)
         nll = math.log(shape[0] * shape[2]) - top.clamp_max(0) - total.log()
         # ∂NLL/∂distance = scale · sign · w (1 − sigmoid), w = sigmoid / Σ sigmoid: Eq. (5), exact
@@ -152,14 +154,14 @@ def _distances(left: Tensor, right: Tensor) -> Float[Tensor, "jq kg"]:
     return squares.clamp_min_(SQRT_EPSILON).sqrt_()
 
 
-def _scaled_sigmoid(logits: Tensor, top: Tensor, peak: Tensor) -> Tensor:
-    """sigmoid(l) e^(−min(r, 0)) in place, where l = logits + (peak − top), r = peak the largest l.
+def _scaled_sigmoid(logits: Tensor, top: Tensor) -> Tensor:
+    """sigmoid(l) e^(−min(r, 0)) in place, r = `top` the largest l of a pair.
 
     With v = e^(l−r) it is v / (α + β v), where (α, β) = (1, eʳ) for r < 0, (e⁻ʳ, 1) otherwise: all
     exponents are ≤ 0.
     """
-    alpha = torch.exp(-peak.clamp_min(0))[:, None]
-    beta = torch.exp(peak.clamp_max(0))[:, None]
+    alpha = torch.exp(-top.clamp_min(0))[:, None]
+    beta = torch.exp(top.clamp_max(0))[:, None]
     v = logits.sub_(top[:, None]).exp_()
     return v.div_(torch.addcmul(alpha, beta, v))
 
