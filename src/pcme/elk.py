@@ -34,10 +34,10 @@ class Scaling:
     def of(queries: Gaussian, gallery: Gaussian) -> "Scaling":
         """The gallery's mean log σ in each dimension, and the precision that the range asks for."""
         log_centre = gallery.log_sigma.detach().mean(0).expand(gallery.dim)
-        sides = (queries.log_sigma.detach(), gallery.log_sigma.detach())
-        reach = max(float((2 * (side - log_centre)).abs().max()) for side in sides)
+        sides = (queries.detach(), gallery.detach())
+        reach = max(float((2 * (side.log_sigma - log_centre)).abs().max()) for side in sides)
         for dtype in (queries.mean.dtype, torch.float64):
-            if dtype in _NUMPY and reach <= fused.SAFE_LOG_VARIANCE[np.dtype(_NUMPY[dtype])]:
+            if dtype in _NUMPY and _fits(sides, log_centre, reach, _NUMPY[dtype]):
                 return Scaling(log_centre, dtype)
         raise DataError(
             f"log_sigma lies up to {reach / 2:.0f} away from its average in the same dimension; "
@@ -101,4 +101,18 @@ def _broadcast(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Terms:
     return torch.cat([m for m, _ in parts]), torch.cat([log_sum for _, log_sum in parts])
 
 
-_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+def _fits(
+    sides: tuple[Gaussian, Gaussian], log_centre: Tensor, reach: float, kind: type[np.floating]
+) -> bool:
+    """Whether products of four sums, and of a squared difference with three, stay in range."""
+    largest = max(float((side.mean.abs() * (-log_centre).exp()).max()) for side in sides)
+    room = 0.97 * np.log(np.finfo(kind).max) - 3 * (reach + np.log(2))
+    return bool(
+        reach <= fused.SAFE_LOG_VARIANCE[np.dtype(kind)] and 2 * np.log(2 * largest + 1) <= room
+    )
+
+
+_NUMPY: dict[torch.dtype, type[np.floating]] = {
+    torch.float32: np.float32,
+    torch.float64: np.float64,
+}

@@ -336,7 +336,7 @@ def _narrow(
             z = nodes[k]
             v = np.exp(min(shift - max(a0 + z * (a1 + z * (a2 + z * a3)), 0.0), SURE) - top)
             total += weights[k] * v / (alpha + beta * v)
-        out[n] = min(top, 0.0) + np.log(total)
+        out[n] = min(min(top, 0.0) + np.log(total), 0.0)
 
 
 @numba.njit(nogil=True, cache=True)

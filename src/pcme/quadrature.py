@@ -86,7 +86,7 @@ class Moments:
     @property
     def mean(self) -> Tensor:
         """E Q = θ₁: the closed-form sampled distance (csd)."""
-        return self.spread + self.shift
+        return (self.spread + self.shift).clamp_min(torch.finfo(self.shift.dtype).tiny)
 
     @property
     def variance(self) -> Tensor:
@@ -108,8 +108,10 @@ class Moments:
 
         The 1e-6 keeps rounding noise in ΣΔ² from being divided by itself for coinciding means.
         """
-        central = self.spread2 * (self.spread2 / self.spread)
-        return central + 3 * self.shift2 * (self.shift2 / (self.shift + 1e-6 * self.spread))
+        tiny = torch.finfo(self.spread.dtype).tiny  # σ so small that σ² is 0
+        central = self.spread2 * (self.spread2 / self.spread.clamp_min(tiny))
+        along = self.shift2 / (self.shift + 1e-6 * self.spread).clamp_min(tiny)
+        return central + 3 * self.shift2 * along
 
 
 @dataclass(frozen=True)
@@ -334,7 +336,7 @@ def _log_mean_sigmoid(logits: list[Tensor], log_weights: list[float]) -> Tensor:
     for logit, weight in zip(logits, log_weights, strict=True):
         v = torch.exp(logit - top)
         total = torch.add(total, v / torch.addcmul(alpha, beta, v), alpha=math.exp(weight))
-    return top.clamp_max(0) + total.log()
+    return (top.clamp_max(0) + total.log()).clamp_max(0)  # weights sum to 1 + rounding
 
 
 def _wide(
@@ -358,11 +360,17 @@ def _wide_chunk(
     rest = _power_nodes(delta * others, spread * others)  # [n, inner]
     u, log_weight, log_outside = _legendre_nodes(centre, variance.sqrt(), rest, scale, shift)
     distance = (u.square()[:, :, None] + rest[:, None, :]).sqrt()
-    inner_log = torch.as_tensor([w for _, w in _hermite(INNER_NODES)], dtype=u.dtype)
-    logs = logsigmoid(sign[:, None, None] * (shift - scale[:, :, None] * distance))
-    inside = torch.logsumexp(logs + log_weight[:, :, None] + inner_log, (1, 2))
+    inner = torch.as_tensor([w for _, w in _hermite(INNER_NODES)], dtype=u.dtype)
+    weight = (log_weight[:, :, None] + inner).exp()
+    logits = (sign[:, None, None] * (shift - scale[:, :, None] * distance)).clamp_max(SURE)
+    top = logits.detach().amax((1, 2), keepdim=True)
+    alpha, beta = torch.exp(-top.clamp_min(0)), torch.exp(top.clamp_max(0))
+    v = torch.exp(logits - top)
+    total = (weight * v / torch.addcmul(alpha, beta, v)).sum((1, 2))
+    inside = top[:, 0, 0].clamp_max(0) + total.clamp_min(torch.finfo(u.dtype).tiny).log()
     # Beyond the nodes the sigmoid is nil: nothing for p, the whole Gaussian mass for 1 − p.
-    return torch.where(sign < 0, torch.logaddexp(inside, log_outside), inside)
+    both = torch.where(sign < 0, torch.logaddexp(inside, log_outside), inside)
+    return both.clamp_max(0)
 
 
 def _power_nodes(delta: Tensor, spread: Tensor) -> Float[Tensor, "n inner"]:

@@ -169,12 +169,13 @@ def test_its_lifted_vectors_multiply_to_its_formula(score):
     torch.testing.assert_close(product, score.pairs(left, gallery), rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("far", [5.0, 1e4])
 @over("score", SCORES)
-def test_a_common_translation_changes_nothing(score):
+def test_a_common_translation_changes_nothing(score, far):
     queries, gallery = sides(torch.float64)
-    step = torch.linspace(-3, 5, queries.dim, dtype=torch.float64)
+    step = far * torch.linspace(-1, 2, queries.dim, dtype=torch.float64)
     moved = [Gaussian(side.mean + step, side.log_sigma) for side in (queries, gallery)]
-    torch.testing.assert_close(score(*moved), score(queries, gallery), rtol=1e-9, atol=1e-8)
+    torch.testing.assert_close(score(*moved), score(queries, gallery), rtol=1e-8, atol=1e-9)
 
 
 @over("score", FORMULAS)
@@ -469,6 +470,21 @@ def test_more_ties_than_any_shortlist_holds(score, dtype):
     gallery = Gaussian.cat([random_gaussians(2000, 8, seed=9, dtype=dtype), *[crowd] * 1000])
     order = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(7))
     gallery = gallery[order]
+    ranking = score.topk(queries, gallery, k=3)
+    assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 3))
+
+
+@pytest.mark.usefixtures("eager_shortlist")
+@over("dtype", DTYPES)
+@over("score", FORMULAS)
+def test_items_that_single_precision_keys_cannot_tell_apart(score, dtype):
+    """More of them than a shortlist holds: only the proof notices, and asks for more."""
+    queries = random_gaussians(5, 8, seed=8, dtype=dtype)
+    noise = torch.randn(3000, 8, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    near = Gaussian.cat([queries[[0, 3]]] * 1500)
+    crowd = Gaussian(near.mean + 3e-5 * noise, near.log_sigma)
+    gallery = Gaussian.cat([random_gaussians(500, 8, seed=9, dtype=dtype), crowd])
+    gallery = gallery[torch.randperm(len(gallery), generator=torch.Generator().manual_seed(7))]
     ranking = score.topk(queries, gallery, k=3)
     assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 3))
 

@@ -114,10 +114,10 @@ class AnalyticPlan(Plan):
         def gather(flat: Tensor) -> quadrature.Side:
             query, item = flat // ids.shape[1], places.reshape(-1)[flat]
             delta = left.mean[query].double() - means[item].double()
-            return delta, left.variance[query].double() + variances[item].double()
+            return delta, _variance(left)[query].double() + variances[item].double()
 
         sums = fused.pair_moments(
-            (_rows(left.mean), _rows(left.variance)),
+            (_rows(left.mean), _rows(_variance(left))),
             (_rows(means), _rows(variances)),
             places.numpy(),
             torch.get_num_threads(),
@@ -144,11 +144,11 @@ class AnalyticPlan(Plan):
         if self.keeps_variances:
             return self.right.mean, self._all_variances, ids
         part = self.right[ids.reshape(-1)]
-        return part.mean, part.variance, torch.arange(ids.numel()).reshape(ids.shape)
+        return part.mean, _variance(part), torch.arange(ids.numel()).reshape(ids.shape)
 
     @cached_property
     def _all_variances(self) -> Tensor:
-        return self.right.variance
+        return _variance(self.right)
 
     def _limits(self) -> quadrature.Limits:
         """What is known of every pair of a query before looking at the item.
@@ -179,9 +179,14 @@ CACHED_VARIANCE = 256 << 20
 """Largest array of item variances that a `topk` keeps, in bytes; beyond it they are made anew."""
 
 
+def _variance(items: Gaussian) -> Tensor:
+    """σ², at least the smallest number that float32 holds: 0 would leave no spread to divide by."""
+    return items.variance.clamp_min(torch.finfo(torch.float32).tiny)
+
+
 def _float64(items: Gaussian) -> quadrature.Side:
     """Variances in the embeddings' own precision, then widened: the same numbers on every path."""
-    return items.mean.double(), items.variance.double()
+    return items.mean.double(), _variance(items).double()
 
 
 def _pairs(left: Gaussian, right: Gaussian) -> quadrature.Side:
@@ -196,7 +201,7 @@ def _rows(x: Tensor) -> fused.Array:
 
 def _extent(items: Gaussian, centre: Tensor) -> Float[Tensor, "5 n"]:
     """Σ σ², Σ σ⁴, max σ², ‖σ² − mean σ²‖ and ‖μ − centre‖₄ of each item."""
-    variance = items.variance
+    variance = _variance(items)
     uneven = (variance - variance.mean(-1, keepdim=True)).square().sum(-1).sqrt()
     norm4 = (items.mean - centre).square().square().sum(-1).sqrt().sqrt()
     sums = (variance.sum(-1), variance.square().sum(-1), variance.amax(-1))

@@ -51,7 +51,7 @@ class Search:
             self.scores[rows], self.ids[rows] = top, order
             if self.exact:
                 bound = shortlist.upper(rows, keys[:, -1].to(torch.float64)).to(top.dtype)
-                unproven.append(rows[(bound >= top[:, -1]).cpu()])
+                unproven.append(rows[~(bound < top[:, -1]).cpu()])  # NaN proves nothing
         return torch.cat(unproven) if unproven else pending[:0]
 
     def _best_keys(self, shortlist: Shortlist, rows: Tensor, width: int) -> tuple[Tensor, Tensor]:
