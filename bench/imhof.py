@@ -11,7 +11,7 @@ Array = np.ndarray
 
 def match_probability(delta: Array, spread: Array, scale: float, shift: float) -> float:
     """E[sigmoid(shift − scale √Q)] for Δ and s = σ₁² + σ₂², to about 1e-8 (tests check it)."""
-    x, weight = _panels(np.linspace(-30.0, 30.0, 13), nodes=24)
+    x, weight = _panels(np.linspace(-30.0, 30.0, 13), nodes=48 if len(spread) >= 16 else 24)
     t = (shift + x) / scale
     density = 1 / (2 + np.exp(x) + np.exp(-x))
     keep = t > 0

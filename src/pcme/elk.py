@@ -34,10 +34,12 @@ class Scaling:
     def of(queries: Gaussian, gallery: Gaussian) -> "Scaling":
         """The gallery's mean log σ in each dimension, and the precision that the range asks for."""
         log_centre = gallery.log_sigma.detach().mean(0).expand(gallery.dim)
-        sides = (queries.detach(), gallery.detach())
-        reach = max(float((2 * (side.log_sigma - log_centre)).abs().max()) for side in sides)
+        extremes = [_extremes(side) for side in (queries.detach(), gallery.detach())]
+        log_sigmas, means = (torch.cat(parts) for parts in zip(*extremes, strict=True))
+        reach = float((2 * (log_sigmas - log_centre)).abs().max())
+        largest = float((means.abs() * (-log_centre).exp()).max())
         for dtype in (queries.mean.dtype, torch.float64):
-            if dtype in _NUMPY and _fits(sides, log_centre, reach, _NUMPY[dtype]):
+            if dtype in _NUMPY and _fits(reach, largest, _NUMPY[dtype]):
                 return Scaling(log_centre, dtype)
         raise DataError(
             f"log_sigma lies up to {reach / 2:.0f} away from its average in the same dimension; "
@@ -101,15 +103,19 @@ def _broadcast(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Terms:
     return torch.cat([m for m, _ in parts]), torch.cat([log_sum for _, log_sum in parts])
 
 
-def _fits(
-    sides: tuple[Gaussian, Gaussian], log_centre: Tensor, reach: float, kind: type[np.floating]
-) -> bool:
+def _extremes(items: Gaussian) -> tuple[Float[Tensor, "m _"], Float[Tensor, "m d"]]:
+    """The least and largest log σ and mean of each dimension, chunk by chunk: torch would copy."""
+    parts = [items[i : i + 4096] for i in range(0, len(items), 4096)]
+    log_sigmas = [f(part.log_sigma, 0) for part in parts for f in (torch.amin, torch.amax)]
+    means = [f(part.mean, 0) for part in parts for f in (torch.amin, torch.amax)]
+    return torch.stack(log_sigmas).expand(-1, items.dim), torch.stack(means)
+
+
+def _fits(reach: float, largest: float, kind: type[np.floating]) -> bool:
     """Whether products of four sums, and of a squared difference with three, stay in range."""
-    largest = max(float((side.mean.abs() * (-log_centre).exp()).max()) for side in sides)
     room = 0.97 * np.log(np.finfo(kind).max) - 3 * (reach + np.log(2))
-    return bool(
-        reach <= fused.SAFE_LOG_VARIANCE[np.dtype(kind)] and 2 * np.log(2 * largest + 1) <= room
-    )
+    safe = fused.SAFE_LOG_VARIANCE[np.dtype(kind)]
+    return bool(reach <= safe and 2 * np.log(2 * largest + 1) <= room)
 
 
 _NUMPY: dict[torch.dtype, type[np.floating]] = {

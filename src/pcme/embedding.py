@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pcme.errors import DataError, FormatError, ShapeError
+from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 FORMAT_VERSION = "1"
 
@@ -68,6 +68,8 @@ class Gaussian:
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> "Points":
         """n independent draws μ + σ ε for each item, reparametrised. Paper: §3.1.2."""
+        if n < 1:
+            raise ConfigError(f"at least one sample an item is needed, got {n}.")
         noise = torch.randn(
             (len(self), n, self.dim),
             generator=generator,
@@ -196,7 +198,9 @@ def _tensor(value: object, name: str) -> Tensor:
 
 
 def _rows(rows: Rows) -> Any:  # noqa: ANN401 - whatever torch indexes with
-    return [rows] if isinstance(rows, int) else rows
+    if isinstance(rows, Tensor):
+        return rows.reshape(1) if rows.ndim == 0 else rows
+    return rows if isinstance(rows, slice) else [rows] if isinstance(rows, int) else list(rows)
 
 
 def _require_finite(x: Tensor, name: str) -> None:
@@ -223,9 +227,17 @@ def _save(tensors: dict[str, Tensor], kind: str, path: Path) -> None:
     metadata = {"format": "pcme", "kind": kind, "format_version": FORMAT_VERSION}
     draft = path.with_name(path.name + ".partial")
     whole = {name: t.detach().contiguous().cpu() for name, t in tensors.items()}
+    if len({t.data_ptr() for t in whole.values()}) < len(
+        whole
+    ):  # safetensors refuses shared memory
+        whole = {name: t.clone() for name, t in whole.items()}
     try:
         save_file(whole, draft, metadata=metadata)
         draft.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise FormatError(
+            f"{path} cannot be written ({error}). Check that its folder exists and has room."
+        ) from error
     finally:
         draft.unlink(missing_ok=True)
 
@@ -234,10 +246,12 @@ def _load(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if metadata.get("kind") != kind or not set(names) <= set(file.keys()):
+            known = metadata.get("format_version") == FORMAT_VERSION
+            if not known or metadata.get("kind") != kind or not set(names) <= set(file.keys()):
                 raise FormatError(
                     f"{path} is not a saved {kind}: it holds {sorted(file.keys())} with metadata "
-                    f"{metadata}, expected tensors {list(names)}. Write it with .save(path)."
+                    f"{metadata}, expected {list(names)} in format {FORMAT_VERSION}. "
+                    "Write it with .save(path)."
                 )
             return {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:

@@ -724,20 +724,20 @@ for name, params, how, q, g, dim, log_sigma in cases:
 CASES = [  # name, parameters, method, Q, G, D, log σ
     ("csd", {}, "topk", 2000, 20_000, 64, -3.6),
     ("csd", {}, "blocks", 2000, 20_000, 64, -3.6),
-    ("match_prob", {}, "topk", 1100, 20_000, 64, -3.6),
+    ("match_prob", {}, "topk", 500, 25_000, 64, -3.6),
     ("match_prob", {}, "blocks", 300, 20_000, 64, -3.6),  # rows are cut at about 100
-    ("elk", {}, "topk", 2000, 20_000, 64, -3.6),
+    ("elk", {}, "topk", 1100, 20_000, 64, -3.6),
     ("elk", {}, "blocks", 300, 20_000, 64, -3.6),
     ("average_l2", {}, "topk", 1200, 1000, 64, -3.6),
     ("average_l2", {}, "blocks", 120, 20_000, 64, -3.6),
     # Each of these is long in a different direction.
     ("csd", {}, "topk", 2, 400_000, 64, -3.6),
     ("csd", {}, "blocks", 2, 400_000, 64, -3.6),
-    ("csd", {}, "topk", 100_000, 400, 64, -3.6),
+    ("csd", {}, "topk", 200_000, 400, 64, -3.6),
     ("elk", {}, "blocks", 2, 400_000, 64, -3.6),
     ("match_prob", {}, "topk", 2, 400_000, 64, -3.6),
     ("match_prob", {}, "blocks", 40, 20_000, 64, 0.0),  # the rule with 80 nodes
-    ("average_l2", {"samples": 32}, "topk", 512, 10, 1024, -3.6),
+    ("average_l2", {"samples": 32}, "topk", 400, 10, 1024, -3.6),
 ]
 
 

@@ -97,9 +97,10 @@ class Overlap(DensityScore, LogProbability):
 
     def __post_init__(self) -> None:
         """A negative scale would turn the ranking round."""
-        if not self.scale > 0 or not math.isfinite(self.shift):
+        if not 0 < self.scale < math.inf or not math.isfinite(self.shift):
             raise ConfigError(
-                f"overlap needs scale > 0 and a finite shift, got {self.scale} and {self.shift}."
+                "overlap needs a finite scale > 0 and a finite shift, "
+                f"got {self.scale} and {self.shift}."
             )
 
     def weights(self, dim: int) -> tuple[float, float, float]:
@@ -118,10 +119,7 @@ class DensityPlan(Plan):
         super().__init__(queries, gallery)
         self.score, self.left, self.right = score, queries, gallery
         self.scaling = elk.Scaling.of(queries, gallery)
-        self.own = [
-            items.log_sigma.to(torch.float64).expand_as(items.mean).sum(-1)
-            for items in (queries, gallery)
-        ]
+        self.own = [_log_volume(items) for items in (queries, gallery)]
         self.bytes_per_pair, self.bytes_per_item = 40, 48 * queries.dim
         self.bytes_per_candidate = 64
 
@@ -176,3 +174,11 @@ class DensityPlan(Plan):
         parts = (-slope, 2 * slope * mean, beta * fade - slope * mean.square())
         own = gamma * self.own[1][columns]
         return Lifted(torch.cat(parts, -1).to(torch.float32), own.to(torch.float32))
+
+
+def _log_volume(items: Gaussian) -> Float[Tensor, " n"]:
+    """Σ log σ over the dimensions in float64, chunk by chunk: no float64 copy of the items."""
+    out = torch.empty(len(items), dtype=torch.float64, device=items.mean.device)
+    for i in range(0, len(items), 4096):
+        out[i : i + 4096] = items.log_sigma[i : i + 4096].double().sum(-1)
+    return out.mul_(items.dim / items.log_sigma.shape[1])

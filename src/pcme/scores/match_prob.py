@@ -47,9 +47,10 @@ class MatchProbability(LogProbability):
             raise ConfigError(
                 f'match_prob: unknown method "{self.method}". Use "analytic" or "sampled".'
             )
-        if not self.scale > 0 or not math.isfinite(self.shift) or self.samples < 1:
+        finite = 0 < self.scale < math.inf and math.isfinite(self.shift)
+        if not finite or self.samples < 1:
             raise ConfigError(
-                "match_prob needs scale > 0, a finite shift and samples ≥ 1, "
+                "match_prob needs a finite scale > 0, a finite shift and samples ≥ 1, "
                 f"got {self.scale}, {self.shift} and {self.samples}."
             )
 

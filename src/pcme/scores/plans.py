@@ -81,6 +81,7 @@ class Plan(ABC):
 
     bytes_per_pair: int
     bytes_per_item: int = 0
+    bytes_per_query: int = 0
     bytes_per_candidate: int = 0
 
     def __init__(self, queries: Embedding, gallery: Embedding) -> None:
@@ -183,6 +184,7 @@ class SampledPlan(Plan):
         counts = [_points_each(items, samples) for items in (queries, gallery)]
         self.bytes_per_pair = 16 * counts[0] * counts[1]
         self.bytes_per_item = 24 * counts[1] * gallery.dim
+        self.bytes_per_query = 24 * counts[0] * queries.dim
 
     def block(self, rows: Rows, columns: slice) -> Tensor:
         """In strips of items that stay in the cache."""
@@ -213,6 +215,7 @@ def query_blocks(plan: Plan, memory_limit: int, *, whole_rows: bool) -> Iterator
     """Few enough queries that a block fits; whole rows of results too when they are yielded."""
     total = len(plan.queries)
     per_row = 8 * len(plan.gallery) if whole_rows else plan.bytes_per_pair
+    per_row += plan.bytes_per_query
     step = max(1, min(QUERY_ROWS, memory_limit // 4 // max(1, per_row)))
     yield from (slice(i, min(total, i + step)) for i in range(0, total, step))
 

@@ -88,6 +88,7 @@ class Search:
             part = self.plan.block(rows, columns).to(self.scores.dtype)
             part = part.clamp_min(torch.finfo(part.dtype).min)  # −∞ must still displace the filler
             fused.merge_topk(part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads())
+        best[best == np.finfo(best.dtype).min] = -np.inf
         self.scores[rows], self.ids[rows] = torch.from_numpy(best), torch.from_numpy(ids)
 
 
