@@ -71,7 +71,7 @@ class Score(ABC):
         With `out` [Q, G] the rows are written there and yielded as views of it.
         """
         require_comparable(queries, gallery)
-        plan = self.plan(queries, gallery)
+        plan = self.plan(queries.detach(), gallery.detach())
         for rows in query_blocks(plan, memory_limit, whole_rows=out is None):
             shape = (rows.stop - rows.start, len(gallery))
             part = _empty(shape, queries) if out is None else out[rows]
@@ -101,7 +101,7 @@ class Score(ABC):
             raise ConfigError(
                 f"k must be between 1 and the gallery's {len(gallery)} items, got {k}."
             )
-        plan = self.plan(queries, gallery)
+        plan = self.plan(queries.detach(), gallery.detach())
         ids, scores = Search(plan, k, memory_limit, exact).run()
         return Ranking(ids, scores, gallery_size=len(gallery))
 
