@@ -221,12 +221,11 @@ def coco_shape() -> None:
     ):
         values: dict[str, list[np.ndarray]] = {}
         for rows, part in score.blocks(queries, gallery):
-            ranking = pcme.Ranking.from_scores(part)
             some = matches[rows]
             for k in (1, 5, 10):
-                values.setdefault(f"R@{k}", []).append(pcme.metrics.recall(ranking, some, k))
-            values.setdefault("medR", []).append(pcme.metrics.median_rank(ranking, some))
-            values.setdefault("PMRP", []).append(pcme.metrics.pmrp(ranking, own[rows], other))
+                values.setdefault(f"R@{k}", []).append(pcme.metrics.recall(part, some, k))
+            values.setdefault("medR", []).append(pcme.metrics.median_rank(part, some))
+            values.setdefault("PMRP", []).append(pcme.metrics.pmrp(part, own[rows], other))
         for key, parts in values.items():
             middle = np.median if key == "medR" else np.nanmean
             found[f"{name} {key}"] = round(float(middle(np.concatenate(parts))), 3)
@@ -253,6 +252,15 @@ def _relative(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a - b).norm() / b.norm().clamp_min(1e-12))
 
 
+def merge(rows: list[Row], path: Path) -> list[Row]:
+    """The recorded table with these rows measured anew, when only some parts were run."""
+    known = json.loads(path.read_text())["rows"] if path.exists() else []
+    fresh = {row.what: row for row in rows}
+    old = [Row(**row) for row in known]
+    kept = [fresh.pop(row.what, row) for row in old]
+    return rows if len(rows) >= len(kept) else [*kept, *fresh.values()]
+
+
 PARTS = {
     "pair_nll": bench_pair_nll,
     "match_prob": bench_match_probability,
@@ -276,7 +284,7 @@ def main() -> None:
     for part in chosen:
         print(f"{part} …", file=sys.stderr, flush=True)
         rows += PARTS[part]()
-    report(rows, HERE / ("results.json" if chosen == list(PARTS) else "partial.json"))
+    report(merge(rows, HERE / "results.json"), HERE / "results.json")
 
 
 if __name__ == "__main__":
