@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from pcme import matches as module
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.matches import Matches, binary_labels, hamming_factors
+from pcme.matches import UNSAID, Matches, binary_labels, hamming_factors
 
 quick = settings(max_examples=30, deadline=None)
 
@@ -297,6 +297,57 @@ def test_bad_rows(message, starts, ids):
 def test_bad_ids(error, message, ids, first_row):
     with pytest.raises(error, match=message):
         Matches.from_pairs([0, 1], [0, 1], (2, 3)).hits(ids, first_row)
+
+
+statements = st.integers(1, 4).flatmap(
+    lambda width: st.tuples(
+        hnp.arrays(np.int64, (6, width), elements=st.integers(UNSAID, 2)),
+        hnp.arrays(np.int64, (7, width), elements=st.integers(0, 2)),
+    )
+)
+
+
+@quick
+@given(statements)
+def test_facts_against_a_loop(pair):
+    said, facts = pair
+    expected = [
+        [all(a in (UNSAID, b) for a, b in zip(query, item, strict=True)) for item in facts.tolist()]
+        for query in said.tolist()
+    ]
+    assert Matches.from_facts(said, facts).dense().tolist() == expected
+
+
+def test_facts_in_blocks_are_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    said, facts = rng.integers(UNSAID, 3, (50, 4)), rng.integers(0, 3, (30, 4))
+    whole = Matches.from_facts(said, facts)
+    monkeypatch.setattr(module, "BLOCK_BYTES", 90)  # three rows at a time
+    assert Matches.from_facts(said, facts) == whole
+
+
+def test_one_attribute_that_all_name_is_a_class():
+    said, facts = [[2], [0], [5]], [[0], [2], [2]]
+    assert Matches.from_facts(said, facts) == Matches.from_classes([2, 0, 5], [0, 2, 2])
+
+
+def test_a_query_that_says_nothing_matches_everything():
+    assert Matches.from_facts([[UNSAID]], [[4], [7]]).counts.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "facts"),
+    [
+        (ShapeError, [[1, 2]], [[1]]),
+        (ShapeError, [1, 2], [[1]]),
+        (ShapeError, [[0.5]], [[1]]),
+        (DataError, [[-2]], [[1]]),
+        (DataError, [[1]], [[UNSAID]]),
+    ],
+)
+def test_bad_facts(error, said, facts):
+    with pytest.raises(error):
+        Matches.from_facts(said, facts)
 
 
 def test_bad_row_index():

@@ -17,7 +17,10 @@ from numpy.typing import ArrayLike
 
 from pcme.errors import ConfigError, DataError, ShapeError
 
-__all__ = ["Matches", "binary_labels", "checked_radius", "hamming_factors"]
+__all__ = ["UNSAID", "Matches", "binary_labels", "checked_radius", "hamming_factors"]
+
+UNSAID = -1
+"""In a statement: the attribute is not spoken of, so any value satisfies it."""
 
 BLOCK_BYTES = 16 * 2**20
 """Temporaries of one block of rows: small enough to stay in cache, large enough to hide Python."""
@@ -109,6 +112,30 @@ class Matches:
         radius = checked_radius(within)
         blocks = _row_blocks(len(left), row_bytes=5 * right.shape[1])
         return cls._from_masks((left[rows] @ right <= radius for rows in blocks), right.shape[1])
+
+    @classmethod
+    def from_facts(cls, said: ArrayLike, facts: ArrayLike) -> "Matches":
+        """The items that satisfy all a query says: `said` [q,a], `facts` [g,a], integers >= 0.
+
+        UNSAID in `said` is satisfied by anything. With one attribute that all queries name this is
+        `from_classes`.
+
+        >>> Matches.from_facts([[2, UNSAID], [2, 1]], [[2, 0], [2, 1], [5, 1]]).dense().astype(int)
+        array([[1, 1, 0],
+               [0, 1, 0]])
+        """
+        queries, items = (
+            _checked_statements(said, "said", UNSAID),
+            _checked_statements(facts, "facts", 0),
+        )
+        if queries.shape[1] != items.shape[1]:
+            raise ShapeError(
+                "said and facts must speak of the same attributes - got "
+                f"{queries.shape[1]} and {items.shape[1]} columns"
+            )
+        if queries.shape[1] == 1 and queries.min(initial=0) >= 0:
+            return cls.from_classes(queries[:, 0], items[:, 0])
+        return cls._from_masks(_satisfied(queries, items), len(items))
 
     @classmethod
     def from_dense(cls, matrix: ArrayLike) -> "Matches":
@@ -272,6 +299,36 @@ def checked_radius(within: int) -> int:
             f"within must be a whole number >= 0 - got {within} - the paper uses 0, 1, 2"
         )
     return int(within)
+
+
+def _checked_statements(values: ArrayLike, name: str, least: int) -> Int64[np.ndarray, "n a"]:
+    rows = np.asarray(values)
+    if rows.ndim != 2 or not np.issubdtype(rows.dtype, np.integer) or rows.shape[1] == 0:
+        raise ShapeError(
+            f"{name} must be integers with a row per item and a column per attribute - got "
+            f"{rows.dtype} of shape {rows.shape}"
+        )
+    if rows.min(initial=0) < least:
+        raise DataError(f"{name} must be at least {least} everywhere - got {rows.min()}")
+    return rows.astype(np.int64, copy=False)
+
+
+def _satisfied(
+    said: Int64[np.ndarray, "q a"], facts: Int64[np.ndarray, "g a"]
+) -> Iterator[Bool[np.ndarray, "_ g"]]:
+    """Blocks of the matrix "item g satisfies all that query q says".
+
+    Equal statements share one row of work: captions that say little repeat each other.
+    """
+    distinct, which = np.unique(said, axis=0, return_inverse=True)
+    columns = np.ascontiguousarray(facts.T)
+    for rows in _row_blocks(len(said), row_bytes=len(facts)):
+        needed, position = np.unique(which[rows], return_inverse=True)
+        mask = np.ones((len(needed), len(facts)), np.bool_)
+        for row, statement in zip(mask, distinct[needed], strict=True):
+            for attribute in np.flatnonzero(statement != UNSAID):
+                row &= columns[attribute] == statement[attribute]
+        yield mask[position]
 
 
 def _index_dtype(gallery: int) -> type[np.int32] | type[np.int64]:
