@@ -1,11 +1,16 @@
-"""What several test files need: random embeddings, and whether annotations are being enforced."""
+"""What several test files need: random embeddings, small pictures, where the real data lies."""
 
+import os
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from pcme import Gaussian
+from pcme.data.dataset import CaptionDataset, Files, Named
 
 unless_annotations_are_enforced = pytest.mark.skipif(
     any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path),
@@ -20,3 +25,36 @@ def random_gaussians(n, dim, *, seed, log_sigma=-3.6, spread=0.3, dtype=torch.fl
     mean = mean / mean.norm(dim=1, keepdim=True)
     noise = torch.randn(n, dim, generator=generator, dtype=torch.float64)
     return Gaussian(mean.to(dtype), (log_sigma + spread * noise).to(dtype))
+
+
+def picture(path, *, size=(24, 18), colour=(200, 60, 40), **options):
+    """Write a small picture with a gradient (so that a turned one is noticed); return its path."""
+    width, height = size
+    ramp = np.linspace(0, 1, width)[None, :, None] * np.linspace(1, 0.5, height)[:, None, None]
+    pixels = (np.asarray(colour, float)[None, None] * ramp).astype(np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+def real(name):
+    """The folder of a real dataset below $PCME_DATA; skips the test when it is not there."""
+    base = os.environ.get("PCME_DATA")
+    if base is None or not (Path(base) / name).is_dir():
+        pytest.skip(f"needs the real dataset: set PCME_DATA to a folder that holds {name}/")
+    return Path(base) / name
+
+
+def photos(root, count=10, per_image=3):
+    """A dataset of small photographs in three classes, written to `root`."""
+    for number in range(count):
+        picture(root / f"{number}.jpg", colour=(20 * number, 90, 250 - 20 * number))
+    owner = np.repeat(np.arange(count), per_image)
+    return CaptionDataset.by_image(
+        "photos",
+        "train",
+        Files(root, [f"{i}.jpg" for i in range(count)]),
+        [f"bird number {i}" for i in range(len(owner))],
+        owner,
+        classes=Named(np.arange(count) % 3, ("a", "b", "c")),
+    )

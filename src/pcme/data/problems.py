@@ -1,0 +1,123 @@
+"""Problems: what is wrong with a dataset, counted and named while the rest goes on.
+
+A loader never skips anything in silence. What it cannot use it reports here, and whoever started it
+shows the summary at the end; with `strict` the first problem stops it.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+
+from pcme.errors import DataError
+
+__all__ = ["KINDS", "NOTES", "Problem", "Problems"]
+
+KEPT = 1000
+"""Problems of one kind that are kept with their names; beyond it they are only counted."""
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "image-missing": "listed but not there; left out",
+        "image-empty": "a file of zero bytes; left out",
+        "image-truncated": "the file ends too early; left out",
+        "image-unreadable": "not an image of a supported format; left out",
+        "image-too-large": "more pixels than the limit; not decoded, left out",
+        "image-wrong-extension": "the extension names another format; read by its content",
+        "image-outside": "lies outside the dataset's folder; left out",
+        "image-without-captions": "no usable caption; left out",
+        "caption-empty": "no words; left out",
+        "caption-too-long": "cut to the longest length allowed",
+        "caption-not-utf8": "bytes that are not UTF-8 were replaced by U+FFFD",
+        "caption-surplus": "more captions than the protocol takes; the first ones kept",
+        "class-missing": "listed but without any image here",
+        "duplicate-id": "an id seen before; the first one kept",
+        "row-malformed": "a record that cannot be read; left out",
+    }
+)
+"""Every kind of problem, and what is done about it."""
+NOTES = frozenset({"caption-surplus", "image-wrong-extension"})
+"""Kinds that lose nothing a protocol wants: counted and named, but no reason to stop."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: its kind (see KINDS), where, and what exactly."""
+
+    kind: str
+    where: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.detail}"
+
+
+class Problems:
+    """Collects problems from any thread; with `strict` the first that is no mere note is raised.
+
+    >>> problems = Problems()
+    >>> problems.add("caption-empty", "captions.csv:7", "no words")
+    >>> len(problems), problems.counts
+    (1, {'caption-empty': 1})
+    >>> print(problems.summary())
+    caption-empty: 1 (no words; left out)
+        captions.csv:7: no words
+    >>> Problems(strict=True).add("image-empty", "a.jpg", "0 bytes")
+    Traceback (most recent call last):
+    pcme.errors.DataError: a.jpg: 0 bytes (image-empty) - mend or remove it, or run without --strict
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._kept: dict[str, list[Problem]] = {}
+        self._seen: set[int] = set()
+
+    def add(self, kind: str, where: str, detail: str) -> None:
+        """Count one problem, once however often it is met; raise it if strict."""
+        if kind not in KINDS:
+            raise ValueError(f"unknown kind of problem {kind!r}; add it to KINDS")
+        problem = Problem(kind, where, detail)
+        key = hash((kind, where))
+        with self._lock:
+            if key in self._seen:
+                return
+            self._seen.add(key)
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            kept = self._kept.setdefault(kind, [])
+            if len(kept) < KEPT:
+                kept.append(problem)
+        if self.strict and kind not in NOTES:
+            raise DataError(f"{problem} ({kind}) - mend or remove it, or run without --strict")
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many problems of each kind, in the order of KINDS."""
+        return {kind: self._counts[kind] for kind in KINDS if kind in self._counts}
+
+    def kept(self, kind: str) -> tuple[Problem, ...]:
+        """The problems of one kind, by name: at most the first 1,000."""
+        return tuple(self._kept.get(kind, ()))
+
+    def __len__(self) -> int:
+        return sum(self._counts.values())
+
+    def summary(self, examples: int = 3) -> str:
+        """The counts with a few examples each, for people; "" when nothing is wrong."""
+        return "\n".join(line for kind in self.counts for line in self._lines(kind, examples))
+
+    def record(self) -> dict[str, object]:
+        """The counts and the kept problems, for JSON."""
+        return {
+            kind: {"count": count, "items": [asdict(problem) for problem in self.kept(kind)]}
+            for kind, count in self.counts.items()
+        }
+
+    def _lines(self, kind: str, examples: int) -> list[str]:
+        count, kept = self._counts[kind], self._kept[kind]
+        lines = [f"{kind}: {count:,} ({KINDS[kind]})"]
+        lines += [f"    {problem}" for problem in kept[:examples]]
+        if count > examples:
+            lines.append(f"    ... and {count - examples:,} more")
+        return lines

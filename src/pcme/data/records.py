@@ -1,0 +1,344 @@
+"""From what a dataset's files list to a CaptionDataset: the checks every layout needs, once.
+
+A loader turns its files into `Record`s, one per image. `assemble` leaves out what cannot be used,
+reports it, and builds the split. Text is read so that no byte can stop it: see `text_lines`.
+"""
+
+import gzip
+import json
+import os
+import re
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from pcme.data.dataset import CaptionDataset, Files, ImageSource, Named
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError, FormatError
+
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "MAX_CHARACTERS",
+    "MAX_LABELS",
+    "MAX_LINE",
+    "MAX_WORDS",
+    "SPLIT_NAMES",
+    "Match",
+    "Record",
+    "as_captions",
+    "as_labels",
+    "as_name",
+    "assemble",
+    "caption_text",
+    "check_match",
+    "decoded",
+    "inside",
+    "json_document",
+    "printable",
+    "text_lines",
+]
+
+MAX_WORDS = 256
+"""Words of a caption that are kept; GloVe + GRU models gain nothing beyond a paragraph."""
+MAX_CHARACTERS = 16 * MAX_WORDS
+"""Characters of a caption that are kept: many scripts put no spaces between words."""
+MAX_LINE = 2**20
+"""Bytes of one line of text that are read; the rest of a longer line is dropped and reported."""
+MAX_LABELS = 10_000
+"""Distinct labels of a split: each takes a byte an image, and more of them is free text."""
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+"""What the names of images end in, where nothing but the name says what is an image."""
+SPLIT_NAMES = ("train", "val", "validation", "dev", "test")
+"""Names that mark a folder or file as a split, in the order splits are listed."""
+
+Match = Literal["image", "class"]
+"""Which images a caption matches: the one it was written for, or all of that one's class."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One image as listed: its name, its captions, and what else is known of it."""
+
+    image: str
+    captions: Sequence[str]
+    caption_ids: Sequence[str] = ()
+    class_name: str | None = None
+    labels: Iterable[str] | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+def assemble(
+    name: str,
+    split: str,
+    records: Iterable[Record],
+    source: Callable[[Sequence[str]], ImageSource],
+    problems: Problems,
+    *,
+    captions_per_image: int | None = None,
+    label_names: Sequence[str] | None = None,
+    need_images: bool = True,
+    match: Match = "image",
+) -> CaptionDataset:
+    """The split made of these records; what cannot be used is left out and reported.
+
+    `source` makes the images of these names. `captions_per_image` keeps the first so many.
+    `need_images=False` keeps captions whose image is missing, for work on text alone. Classes and
+    labels are numbered in sorted order of their names, or in the order of `label_names`. With
+    `match="class"` a caption matches all images of its class, and images without one are left out.
+    """
+    check_match(match)
+    usable = [
+        kept
+        for record in _distinct(records, match, problems)
+        if (kept := _usable(record, captions_per_image, problems)) is not None
+    ]
+    images = source([record.image for record in usable])
+    if need_images:
+        usable = [usable[index] for index in _found(images, problems)]
+        images = source([record.image for record in usable])
+    if not usable:
+        raise DataError(
+            f"{name}/{split}: nothing that can be used - {problems.summary() or 'no records'} - "
+            "check that the folder holds the images and the captions it lists"
+        )
+    made = _built(name, split, usable, images, label_names)
+    return made.matching_class() if match == "class" else made
+
+
+def check_match(match: str) -> None:
+    """Nothing when `match` is one of Match; otherwise a ConfigError that names them."""
+    if match not in ("image", "class"):
+        raise ConfigError(f'match="{match}" is not known - use "image" or "class"')
+
+
+def as_captions(value: object) -> list[str] | None:
+    """The captions in a cell or JSON value: one, or a list; None when it is something else."""
+    texts: list[Any] = value if isinstance(value, list) else ["" if value is None else value]
+    return texts if all(isinstance(text, str) for text in texts) else None
+
+
+def as_labels(value: object) -> set[str]:
+    """The labels in a cell or JSON value: a list, or text that is split at ; | and commas.
+
+    >>> sorted(as_labels("wing; beak|tail,")), as_labels([3, None])
+    (['beak', 'tail', 'wing'], {'3'})
+    """
+    parts = re.split("[;|,]", value) if isinstance(value, str) else value
+    names = (as_name(part) for part in (parts if isinstance(parts, list) else [parts]))
+    return {name for name in names if name}
+
+
+def as_name(value: Any) -> str | None:  # noqa: ANN401 - a cell of a table is anything
+    """A cell or JSON value as a name, or None when it is empty; 3.0 is a 3 that met a blank.
+
+    >>> as_name(" wren "), as_name(3.0), as_name(float("nan")), as_name("")
+    ('wren', '3', None, None)
+    """
+    if value is None or value != value:  # NaN is what a missing number becomes
+        return None
+    whole = isinstance(value, float) and value.is_integer()
+    return printable(str(int(value) if whole else value).strip()) or None
+
+
+def printable(name: str) -> str:
+    """The name with "?" for what is not UTF-8: such a name can be neither shown nor stored.
+
+    >>> printable("caf\\udce9.jpg")
+    'caf?.jpg'
+    """
+    return name.encode(errors="replace").decode()
+
+
+def caption_text(value: str, where: str, problems: Problems) -> str | None:
+    """The caption with single spaces and at most MAX_WORDS words; None when it has no words.
+
+    >>> caption_text("  a   wren ", "captions.csv:2", Problems())
+    'a wren'
+    """
+    words = value.split(None, MAX_WORDS)
+    if not words:
+        problems.add("caption-empty", where, "no words")
+        return None
+    text = " ".join(words[:MAX_WORDS])
+    if len(words) > MAX_WORDS or len(text) > MAX_CHARACTERS:
+        limits = f"{MAX_WORDS} words, {MAX_CHARACTERS:,} characters"
+        problems.add("caption-too-long", where, f"{len(value):,} characters; cut to {limits}")
+    return _encodable(text[:MAX_CHARACTERS].rstrip(), where, problems)
+
+
+def decoded(raw: bytes, where: str, problems: Problems) -> str:
+    """The bytes as text; those that are not UTF-8 become U+FFFD and are reported."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]  # of the text without its mark, unlike raw[error.start]
+        problems.add("caption-not-utf8", where, f"byte {byte:#04x} at {error.start}")
+        return raw.decode("utf-8-sig", "replace")
+
+
+def text_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[tuple[str, str]]:
+    """(where, line) of a text file, as "name:7"; any bytes, lines of any length, bounded memory."""
+    with open(path, "rb") as file:
+        number = 0
+        while line := file.readline(MAX_LINE):
+            number += 1
+            where = f"{name or path.name}:{number}"
+            if len(line) == MAX_LINE and not line.endswith(b"\n") and _passed_over(file):
+                problems.add("caption-too-long", where, f"a line of over {MAX_LINE:,} bytes")
+                line = _whole_characters(line)
+            yield where, decoded(line, where, problems).rstrip("\r\n")
+
+
+def json_document(path: Path) -> Any:  # noqa: ANN401 - a JSON document is anything
+    """The contents of a .json or .json.gz file; a FormatError when it is not JSON."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rb") as file:
+            return json.load(file)
+    except (ValueError, EOFError, RecursionError, gzip.BadGzipFile, zlib.error) as error:
+        raise FormatError(f"{path} is not JSON - {error} - is the download complete?") from error
+
+
+def inside(root: Path, name: str) -> str | None:
+    """`name` relative to `root`, or None when it points outside of it.
+
+    A table may name any file of the machine, and what is read here may be served later.
+
+    >>> inside(Path("/photos"), "birds/../wren.jpg"), inside(Path("/photos"), "../secret.jpg")
+    ('wren.jpg', None)
+    """
+    base = os.path.realpath(root)
+    try:
+        target = Path(os.path.realpath(os.path.join(base, name)))
+    except ValueError:  # a NUL, or half a surrogate pair: no file can have that name
+        return None
+    return target.relative_to(base).as_posix() if target.is_relative_to(base) else None
+
+
+def _encodable(text: str, where: str, problems: Problems) -> str:
+    """The text with half surrogate pairs, which JSON can spell but no file can hold, replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problems.add("caption-not-utf8", where, f"half a surrogate pair at {error.start}")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _passed_over(file: IO[bytes]) -> bool:
+    """Whether the line goes on; whatever is left of it has then been read past."""
+    more = rest = file.readline(MAX_LINE)
+    while rest and not rest.endswith(b"\n"):
+        rest = file.readline(MAX_LINE)
+    return bool(more)
+
+
+def _whole_characters(line: bytes) -> bytes:
+    """The line without its last character unless that is ASCII: the cut may go through it."""
+    cut = line.rstrip(bytes(range(0x80, 0xC0)))
+    return cut[:-1] if cut[-1:] >= b"\xc0" else cut
+
+
+def _distinct(records: Iterable[Record], match: Match, problems: Problems) -> Iterator[Record]:
+    seen: set[str] = set()
+    for record in records:
+        shown = printable(record.image)
+        if match == "class" and record.class_name is None:
+            problems.add("row-malformed", shown, "no class, and captions match by class")
+        elif shown != record.image:
+            problems.add("row-malformed", shown, "a name that is not UTF-8")
+        elif record.image in seen:
+            problems.add("duplicate-id", record.image, "listed more than once")
+        else:
+            seen.add(record.image)
+            yield record
+
+
+def _usable(record: Record, limit: int | None, problems: Problems) -> Record | None:
+    texts, ids = [], []
+    for number, raw in enumerate(record.captions):
+        where = f"{record.image}#{number}"
+        if (text := caption_text(raw, where, problems)) is not None:
+            texts.append(text)
+            ids.append(record.caption_ids[number] if record.caption_ids else where)
+    if not texts:
+        problems.add("image-without-captions", record.image, "no usable caption")
+        return None
+    if limit is not None and len(texts) > limit:
+        problems.add("caption-surplus", record.image, f"{len(texts)} captions, {limit} kept")
+    return replace(record, captions=texts[:limit], caption_ids=ids[:limit])
+
+
+def _found(images: ImageSource, problems: Problems) -> Iterator[int]:
+    for index in range(len(images)):
+        if (fault := _fault(images, index)) is None:
+            yield index
+        else:
+            problems.add(fault[0], images.id(index), fault[1])
+
+
+def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
+    """The kind and detail of what keeps a picture from being opened: no file, or no regular one."""
+    path = images.path(index)
+    if path is None:
+        return ("image-missing", "not there") if images.stamp(index) == "missing" else None
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        where = images.root if isinstance(images, Files) else path.parent
+        return "image-missing", f"no file in {where}"
+    # Opening a pipe or a device could wait for ever.
+    return None if stat.S_ISREG(mode) else ("image-unreadable", "not a regular file")
+
+
+def _built(
+    name: str,
+    split: str,
+    records: Sequence[Record],
+    images: ImageSource,
+    label_names: Sequence[str] | None,
+) -> CaptionDataset:
+    metadata = [record.metadata for record in records]
+    return CaptionDataset.by_image(
+        name,
+        split,
+        images,
+        tuple(text for record in records for text in record.captions),
+        np.repeat(np.arange(len(records)), [len(record.captions) for record in records]),
+        caption_ids=tuple(ident for record in records for ident in record.caption_ids),
+        classes=_classes(records),
+        labels=_labels(records, label_names),
+        metadata=metadata if any(metadata) else None,
+    )
+
+
+def _classes(records: Sequence[Record]) -> Named | None:
+    """The class of every image, or None unless all of them have one."""
+    given = [record.class_name for record in records if record.class_name is not None]
+    if len(given) < len(records):
+        return None
+    names = sorted(set(given))
+    code = {name: position for position, name in enumerate(names)}
+    return Named(np.array([code[name] for name in given], np.int64), tuple(names))
+
+
+def _labels(records: Sequence[Record], names: Sequence[str] | None) -> Named | None:
+    if all(record.labels is None for record in records):
+        return None
+    rows = [set(record.labels or ()) for record in records]
+    used = set().union(*rows)
+    known = list(names) if names is not None else sorted(used)
+    if strange := sorted(used.difference(known)):
+        raise DataError(f"unknown labels - {', '.join(strange[:3])} - add them to the list")
+    if len(known) > MAX_LABELS:
+        raise DataError(f"{len(known):,} labels, of at most {MAX_LABELS:,} - is it free text?")
+    column = {label: position for position, label in enumerate(known)}
+    values = np.zeros((len(rows), len(known)), np.bool_)
+    for row, labels in zip(values, rows, strict=True):
+        row[[column[label] for label in labels]] = True
+    return Named(values, tuple(known))

@@ -1,0 +1,143 @@
+"""CaptionDataset: the truth follows the images and captions wherever they go."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pcme import ConfigError, DataError, ShapeError
+from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Subset
+from pcme.data.pixels import ImageError
+from tests.helpers import picture
+
+
+def toy(root, images=6, per_image=2, classes=3):
+    owner = np.repeat(np.arange(images), per_image)
+    return CaptionDataset.by_image(
+        "toy",
+        "test",
+        Files(root, [f"{i}.png" for i in range(images)]),
+        [f"caption {c}" for c in range(images * per_image)],
+        owner,
+        classes=Named(np.arange(images) % classes, tuple("abc"[:classes])),
+        labels=Named(np.arange(images)[:, None] % 2 == np.arange(2)[None], ("even", "odd")),
+        metadata=[{"number": i} for i in range(images)],
+    )
+
+
+def loop_matches(dataset):
+    """τ by the rule itself: an image satisfies all that a caption says."""
+    return [
+        [
+            all(said in (UNSAID, fact) for said, fact in zip(caption, image, strict=True))
+            for image in dataset.facts.tolist()
+        ]
+        for caption in dataset.said.tolist()
+    ]
+
+
+def test_captions_match_the_image_they_were_written_for(tmp_path):
+    dataset = toy(tmp_path)
+    assert dataset.matches().dense().tolist() == loop_matches(dataset)
+    assert dataset.multiplicity().tolist() == [1] * 12
+
+
+def test_matching_by_class_makes_all_images_of_the_class_right(tmp_path):
+    dataset = toy(tmp_path).matching_class()
+    assert dataset.matches().dense().tolist() == loop_matches(dataset)
+    assert dataset.multiplicity().tolist() == [2] * 12
+
+
+def test_matching_by_class_needs_classes(tmp_path):
+    with pytest.raises(DataError, match="toy/test has no classes"):
+        replace(toy(tmp_path), classes=None).matching_class()
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+def test_a_subset_keeps_the_truth_between_what_it_keeps(tmp_path, by_class):
+    whole = toy(tmp_path)
+    whole = whole.matching_class() if by_class else whole
+    picked = [4, 1, 3]
+    part = whole.subset(picked)
+    captions = [c for image in picked for c in (2 * image, 2 * image + 1)]
+    assert list(part.captions) == [whole.captions[c] for c in captions]
+    assert list(part.caption_ids) == [whole.caption_ids[c] for c in captions]
+    assert part.caption_image.tolist() == [0, 0, 1, 1, 2, 2]
+    expected = whole.matches().dense()[np.ix_(captions, picked)]
+    assert np.array_equal(part.matches().dense(), expected)
+    assert [part.images.id(i) for i in range(3)] == ["4.png", "1.png", "3.png"]
+    assert part.metadata == [{"number": 4}, {"number": 1}, {"number": 3}]
+    assert part.classes.values.tolist() == [1, 1, 0]
+    assert part.labels.values.tolist() == [[True, False], [False, True], [False, True]]
+
+
+def test_a_subset_may_be_a_mask(tmp_path):
+    part = toy(tmp_path).subset(np.array([True, False] * 3))
+    assert [part.images.id(i) for i in range(len(part.images))] == ["0.png", "2.png", "4.png"]
+
+
+def test_folds_are_runs_in_file_order_and_the_rest_is_in_none(tmp_path):
+    folds = toy(tmp_path, images=7).folds(3)
+    assert [[fold.images.id(i) for i in range(2)] for fold in folds] == [
+        ["0.png", "1.png"],
+        ["2.png", "3.png"],
+        ["4.png", "5.png"],
+    ]
+    assert [fold.split for fold in folds] == ["test:1", "test:2", "test:3"]
+    with pytest.raises(ConfigError, match="cannot cut 7 images"):
+        toy(tmp_path, images=7).folds(8)
+
+
+def test_caption_ids_count_within_the_image(tmp_path):
+    assert toy(tmp_path).caption_ids[:3] == ("0.png#0", "0.png#1", "1.png#0")
+
+
+def test_labelled_says_which_images_have_any_label(tmp_path):
+    dataset = toy(tmp_path)
+    bare = np.zeros((6, 2), np.bool_)
+    bare[2, 1] = True
+    assert replace(dataset, labels=Named(bare, ("x", "y"))).labelled.tolist() == [
+        False, False, True, False, False, False,
+    ]  # fmt: skip
+    assert not replace(dataset, labels=None).labelled.any()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"captions": ["one"]},
+        {"said": np.zeros((5, 1), np.int64)},
+        {"facts": np.zeros((7, 1), np.int64)},
+        {"metadata": [{}]},
+        {"caption_image": np.full(12, 6)},
+        {"classes": Named(np.zeros(5, np.int64), ("a",))},
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(tmp_path, wrong):
+    with pytest.raises(ShapeError, match="toy/test"):
+        replace(toy(tmp_path), **wrong)
+
+
+def test_files_are_stamped_by_size_and_time(tmp_path):
+    path = picture(tmp_path / "a.png")
+    files = Files(tmp_path, ["a.png", "b.png"])
+    before = files.stamp(0)
+    picture(path, colour=(0, 0, 255), size=(40, 40))
+    assert files.stamp(0) != before
+    assert files.stamp(1) == "missing"
+    assert (files.id(0), files.path(0), len(files)) == ("a.png", path, 2)
+    assert files.load(0).size == (40, 40)
+
+
+def test_files_keep_to_their_limit(tmp_path):
+    picture(tmp_path / "a.png", size=(40, 40))
+    with pytest.raises(ImageError, match="40 x 40"):
+        Files(tmp_path, ["a.png"], max_pixels=1000).load(0)
+
+
+def test_a_subset_of_images_is_a_view(tmp_path):
+    picture(tmp_path / "b.png", size=(5, 4))
+    view = Subset(Files(tmp_path, ["a.png", "b.png"]), np.array([1]))
+    assert (len(view), view.id(0), view.load(0).size) == (1, "b.png", (5, 4))
+    assert view.path(0) == tmp_path / "b.png"
+    assert view.stamp(0) != "missing"
