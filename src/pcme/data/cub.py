@@ -1,0 +1,120 @@
+"""CUB Captions: CUB-200-2011 with Reed et al.'s ten captions an image and Xian et al.'s splits.
+
+A caption matches every image of its class. Splits:
+
+* `train`: the 150 trainval classes without the seen-test images (7,067 images)
+* `test`: the 50 unseen classes (2,967)
+* `seen`: held-out images of the 150 seen classes (1,754)
+* `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings
+
+The published list of seen-test images names 1,764, but ten of them are of unseen classes; those
+belong to `test`, where the authors' code has them too. Seen-test images are in no fold: settings
+are never chosen on a test image. Classes or images that are not there are reported, so a part of
+the dataset works like the whole.
+
+Paper: §4.1, §C.1.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.problems import Problems
+from pcme.data.records import Record, assemble, text_lines
+from pcme.errors import FormatError
+
+__all__ = ["CUB"]
+
+_CLASS_LISTS = MappingProxyType(
+    {
+        "train": "trainvalclasses.txt",
+        "test": "testclasses.txt",
+        "seen": "trainvalclasses.txt",
+        **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
+        **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
+    }
+)
+_SEEN_TEST = "seen_test_images.txt"
+
+
+@registry.register("cub")
+@dataclass(frozen=True)
+class CUB(Dataset):
+    """CUB Captions: 200 bird species, ten captions an image, matched by class."""
+
+    layout: ClassVar[str] = (
+        "images/<class>/*.jpg, text_c10/<class>/*.txt (ten captions a file) and splits/ with "
+        "trainvalclasses.txt, testclasses.txt, trainclasses1.txt ... and seen_test_images.txt"
+    )
+    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
+        {"train": 7_067, "test": 2_967, "seen": 1_754}
+    )
+
+    root: Path
+
+    @classmethod
+    def recognises(cls, root: Path) -> bool:
+        """A folder with images/ and text_c10/."""
+        return (root / "images").is_dir() and (root / "text_c10").is_dir()
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those whose list of classes is there."""
+        return tuple(name for name, file in _CLASS_LISTS.items() if self._list(file).is_file())
+
+    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+        """One split, in the order of images.txt (of file names without it)."""
+        noted = problems if problems is not None else Problems()
+        if not self.splits:
+            raise FormatError(
+                f"{self.root} has no class lists - looked for {self._list('testclasses.txt')} - "
+                "put the files of the zero-shot splits of Xian et al. into splits/"
+            )
+        self.checked_split(split)
+        records = self._records(split, noted)
+        images = self.root / "images"
+        made = assemble("cub", split, records, lambda names: Files(images, names), noted)
+        return made.matching_class()
+
+    def _records(self, split: str, problems: Problems) -> Iterator[Record]:
+        classes = self._here(self._lines(_CLASS_LISTS[split], problems), problems)
+        held_out = set(self._lines(_SEEN_TEST, problems)) if split != "test" else set()
+        for name in self._listing(problems):
+            class_name = name.partition("/")[0]
+            if class_name in classes and (name in held_out) == (split == "seen"):
+                yield Record(name, self._captions(name, problems), class_name=class_name)
+
+    def _here(self, classes: list[str], problems: Problems) -> set[str]:
+        """The classes whose folders are there; the others are reported once, not per image."""
+        here = {name for name in classes if (self.root / "images" / name).is_dir()}
+        for name in sorted(set(classes) - here):
+            problems.add("class-missing", name, "no folder in images/")
+        return here
+
+    def _listing(self, problems: Problems) -> list[str]:
+        index = self.root / "images.txt"
+        if index.is_file():
+            lines = (line.split(maxsplit=1) for _, line in text_lines(index, problems))
+            return [parts[1] for parts in lines if len(parts) == 2]
+        folder = self.root / "images"
+        return sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*.jpg"))
+
+    def _captions(self, name: str, problems: Problems) -> list[str]:
+        path = (self.root / "text_c10" / name).with_suffix(".txt")
+        if not path.is_file():
+            return []
+        lines = (line for _, line in text_lines(path, problems))
+        return [line for line in lines if line.strip()]
+
+    def _lines(self, file: str, problems: Problems) -> list[str]:
+        path = self._list(file)
+        if not path.is_file():
+            raise FormatError(f"{path} is missing - it is one of the files of the zero-shot splits")
+        return [line.strip() for _, line in text_lines(path, problems) if line.strip()]
+
+    def _list(self, file: str) -> Path:
+        inner = self.root / "splits" / file
+        return inner if inner.is_file() else self.root / file
