@@ -1,0 +1,365 @@
+"""Table: a person's own images, with their captions in a CSV, TSV, JSONL or Parquet file.
+
+One row is one caption: `image` (a file name) and `caption`, or Hugging Face's `file_name` and
+`text`. Several rows of one image are several captions; in JSONL and Parquet a caption may also be a
+list. Optional: `split`, `class`, `labels` (a list, or text split at ; | or ,). All other columns
+become metadata, of which an image's first row is believed. JSONL has the columns of its first row.
+"""
+
+import codecs
+import csv
+import difflib
+import json
+import os
+import posixpath
+import re
+import textwrap
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.problems import Problems
+from pcme.data.records import (
+    MAX_LINE,
+    Match,
+    Record,
+    as_captions,
+    as_labels,
+    as_name,
+    assemble,
+    check_match,
+    inside,
+    printable,
+    text_lines,
+)
+from pcme.errors import DataError, FormatError, PcmeError
+
+__all__ = ["Table"]
+
+_Row = Mapping[str, Any]
+_Rows = Iterator[tuple[str, _Row]]
+_Line = tuple[str, str]
+
+_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+_STEMS = ("captions", "metadata")
+_OTHER_NAMES = {"image": ("file_name",), "caption": ("captions", "text")}
+_PROBED = 100  # names that are looked for in the table's folder and in its images/
+_BATCH = 1024  # rows of a Parquet file that are in memory at once
+
+
+@registry.register("table")
+@dataclass(frozen=True)
+class Table(Dataset):
+    """Your own images, captions in a CSV, TSV, JSONL or Parquet file.
+
+    `root` is the folder or the file. `images` is the folder that image names are relative to: the
+    table's own, or its images/ when they are found there. No name may lead outside of it.
+    """
+
+    layout: ClassVar[str] = (
+        "captions.csv, .tsv, .jsonl or .parquet with the columns image, caption[, split, class, "
+        "labels]; image names are relative to the folder or to its images/"
+    )
+    rank: ClassVar[int] = 6
+
+    root: Path
+    images: Path | None = None
+    image_column: str = "image"
+    caption_column: str = "caption"
+    match: Match = "image"
+
+    def __post_init__(self) -> None:
+        check_match(self.match)
+
+    @classmethod
+    def recognises(cls, root: Path) -> bool:
+        """A table, or a folder with one: called captions.* or metadata.*, or with the columns."""
+        if root.is_file():
+            return root.suffix.lower() in _SUFFIXES
+        return any(path.stem.lower() in _STEMS or _fits(path) for path in _tables(root))
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those of the column `split`, in file order; "all" without such a column."""
+        path = _chosen(Path(self.root))
+        if "split" not in self._columns(path):
+            return ("all",)
+        rows = _rows(path, Problems(), only=["split"])
+        return tuple(dict.fromkeys(name for _, row in rows if (name := as_name(row.get("split")))))
+
+    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+        """One split, images in the order of their first rows."""
+        noted = problems if problems is not None else Problems()
+        path = _chosen(Path(self.root))
+        listing = _Listing(split, self._columns(path))
+        for where, row in _rows(path, noted):
+            if fault := listing.add(where, row):
+                noted.add("row-malformed", where, fault)
+        if not listing.split_of:
+            found = noted.summary() or "it has no rows"
+            raise DataError(f"{path} lists no image - {found} - each row needs an image, a caption")
+        if not listing.entries:
+            self.checked_split(split)
+        folder = self._folder(path, listing.entries)
+        records = _records(listing.entries, folder, noted)
+        return assemble(
+            "table", split, records, lambda names: Files(folder, names), noted, match=self.match
+        )
+
+    def _columns(self, path: Path) -> dict[str, str]:
+        """{what it is used as: the column's name} of the columns that mean something."""
+        found = _column_names(path)
+        required = {"image": self.image_column, "caption": self.caption_column}
+        named = {use: _column(wanted, found, path) for use, wanted in required.items()}
+        return named | {name: name for name in ("split", "class", "labels") if name in found}
+
+    def _folder(self, path: Path, names: Iterable[str]) -> Path:
+        if self.images is not None:
+            return Path(self.images)
+        probed = product(islice(names, _PROBED), (path.parent, path.parent / "images"))
+        found = (folder for name, folder in probed if os.path.isfile(folder / name))
+        return next(found, path.parent)
+
+
+@dataclass
+class _Entry:
+    """What the rows of one image say of it."""
+
+    where: str
+    class_name: str | None
+    metadata: _Row
+    captions: list[str] = field(default_factory=list)
+    labels: set[str] | None = None
+
+
+@dataclass
+class _Listing:
+    """The rows of one split by image; of the other splits only which image is in which."""
+
+    split: str
+    columns: Mapping[str, str]
+    entries: dict[str, _Entry] = field(default_factory=dict)
+    split_of: dict[str, str] = field(default_factory=dict)
+
+    def add(self, where: str, row: _Row) -> str | None:
+        """Take one row in; what is wrong with it when it cannot be."""
+        name = row.get(self.columns["image"])
+        if not isinstance(name, str) or not name or "\0" in name or name != printable(name):
+            return f"no file name in column {self.columns['image']}"
+        split = as_name(row.get("split")) if "split" in self.columns else "all"
+        if split is None:
+            return "no split"
+        image = posixpath.normpath(name)
+        first = self.split_of.setdefault(image, split)
+        if first != split:
+            return f'{image} is in split "{first}" already, and here in "{split}"'
+        return self._taken(where, image, row) if split == self.split else None
+
+    def _taken(self, where: str, image: str, row: _Row) -> str | None:
+        captions = as_captions(row.get(self.columns["caption"]))
+        if captions is None:
+            return f"no text in column {self.columns['caption']}"
+        class_name = as_name(row.get("class"))
+        used = self.columns.values()
+        rest = {name: value for name, value in row.items() if name not in used}
+        entry = self.entries.setdefault(image, _Entry(where, class_name, rest))
+        if class_name and entry.class_name and class_name != entry.class_name:
+            return f'{image} is of class "{entry.class_name}" already, and here of "{class_name}"'
+        entry.class_name = entry.class_name or class_name
+        entry.captions += captions
+        if labels := as_labels(row.get("labels")):
+            entry.labels = labels | (entry.labels or set())
+        return None
+
+
+def _records(entries: Mapping[str, _Entry], folder: Path, problems: Problems) -> Iterator[Record]:
+    for image, entry in entries.items():
+        if name := inside(folder, image):
+            yield Record(name, entry.captions, (), entry.class_name, entry.labels, entry.metadata)
+        else:
+            problems.add("image-outside", image, f"{entry.where}: not below {folder}")
+
+
+def _tables(root: Path) -> list[Path]:
+    found = (path for path in root.glob("[!.]*") if path.suffix.lower() in _SUFFIXES)
+    return sorted(path for path in found if path.is_file())
+
+
+def _fits(path: Path) -> bool:
+    try:
+        return bool(Table(path)._columns(path))
+    except (PcmeError, OSError):
+        return False
+
+
+def _chosen(root: Path) -> Path:
+    """The table that is meant: the file itself, or the one in the folder."""
+    if root.is_file() and root.suffix.lower() in _SUFFIXES:
+        return root
+    found = _tables(root)
+    named = ([path for path in found if path.stem.lower() == stem] for stem in _STEMS)
+    found = next(filter(None, named), found)
+    if len(found) == 1:
+        return found[0]
+    given = _listed(path.name for path in found) or f"no {', '.join(_SUFFIXES)} file"
+    raise FormatError(f"{root} must hold one table - found {given} - give the file itself")
+
+
+def _column(wanted: str, found: Sequence[str], path: Path) -> str:
+    for name in (wanted, *_OTHER_NAMES.get(wanted, ())):
+        if name in found:
+            return name
+    lower = {name.lower(): name for name in found}
+    near = difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
+    hint = f'; is it "{lower[near[0]]}"?' if near else ""
+    advice = f"name the right one with image_column or caption_column{hint}"
+    if len(found) == 1 and re.search("[;|\t]", found[0]):
+        advice = "separate the cells by commas, or by tabs in a .tsv file"
+    raise FormatError(f'{path} has no column "{wanted}" - it has: {_listed(found)} - {advice}')
+
+
+def _listed(names: Iterable[str]) -> str:
+    return textwrap.shorten(", ".join(names), 300, placeholder=" ...")
+
+
+def _column_names(path: Path) -> list[str]:
+    """The columns, before any row is looked at."""
+    suffix, none = path.suffix.lower(), Problems()
+    if suffix == ".parquet":
+        found = _parquet_columns(path)
+    elif suffix == ".jsonl":
+        found = list(next(_jsonl_rows(path, none), ("", {}))[1])
+    else:
+        found = next(_csv_cells(path, none), ("", []))[1]
+    if not found:
+        raise DataError(f"{path} is empty - a table needs the columns image and caption")
+    if len(set(found)) < len(found):
+        raise FormatError(f"{path} has two columns of one name - {_listed(found)} - rename one")
+    return found
+
+
+def _rows(path: Path, problems: Problems, *, only: Sequence[str] | None = None) -> _Rows:
+    """(where, {column: value}) of every row that can be read; the others are reported."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _parquet_rows(path, problems, only or _parquet_columns(path))
+    return _jsonl_rows(path, problems) if suffix == ".jsonl" else _csv_rows(path, problems)
+
+
+def _jsonl_rows(path: Path, problems: Problems) -> _Rows:
+    for where, line in _utf8_lines(path, problems):
+        try:
+            row = json.loads(line or "null")
+            fault = "not a JSON object"
+        except (ValueError, RecursionError) as error:
+            row, fault = None, f"not JSON: {error}"
+        if isinstance(row, dict):
+            yield where, row
+        elif line.strip():
+            problems.add("row-malformed", where, fault)
+
+
+def _csv_rows(path: Path, problems: Problems) -> _Rows:
+    records = _csv_cells(path, problems)
+    _, header = next(records, ("", []))
+    for where, cells in records:
+        if len(cells) == len(header):
+            yield where, dict(zip(header, cells, strict=True))
+        else:
+            problems.add("row-malformed", where, f"{len(cells)} cells, {len(header)} columns")
+
+
+def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]]:
+    """(where, cells) of each record; after a damaged one, reading goes on at its second line."""
+    # The limit holds for the whole process, so it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    lines = _utf8_lines(path, problems)
+    ahead: deque[_Line] = deque()
+    width = 0
+    while True:
+        taken: list[_Line] = []
+        fed = _fed(lines, ahead, taken)
+        try:
+            cells = next(csv.reader(fed, delimiter=delimiter, skipinitialspace=True, strict=True))
+        except StopIteration:
+            return
+        except csv.Error as error:
+            ahead.extendleft(reversed(taken[1:]))
+            # Where nothing is ever quoted, a caption may begin with a quotation mark.
+            cells = taken[0][1].split(delimiter) if delimiter == "\t" else []
+            if len(cells) != width or "\0" in taken[0][1]:
+                problems.add("row-malformed", taken[0][0], str(error))
+                continue
+        if cells:
+            width = width or len(cells)
+            yield taken[0][0], [cell.strip() for cell in cells]
+
+
+def _fed(lines: Iterator[_Line], ahead: deque[_Line], taken: list[_Line]) -> Iterator[str]:
+    """The lines that make one record: an open quotation mark must not swallow the whole file."""
+    size = 0
+    while size <= MAX_LINE and (item := ahead.popleft() if ahead else next(lines, None)):
+        taken.append(item)
+        size += len(item[1])
+        if "\0" in item[1]:
+            raise csv.Error("a NUL byte")
+        yield item[1] + "\n"
+
+
+def _utf8_lines(path: Path, problems: Problems) -> Iterator[_Line]:
+    with open(path, "rb") as file:
+        mark = file.read(2)
+    if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise FormatError(f"{path} is UTF-16 - {mark!r} at its start - save it as UTF-8")
+    return text_lines(path, problems)
+
+
+def _parquet(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
+    from pyarrow import ArrowException, parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        raise FormatError(f"{path} is not a Parquet file - {error} - is it complete?") from error
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    """The columns but for those of bytes: pictures inside a table are not read."""
+    with _parquet(path) as file:
+        return [column.name for column in file.schema_arrow if "binary" not in str(column.type)]
+
+
+def _parquet_rows(path: Path, problems: Problems, columns: Sequence[str]) -> _Rows:
+    number = 0
+    with _parquet(path) as file:
+        for group in range(file.num_row_groups):
+            batches = file.iter_batches(_BATCH, row_groups=[group], columns=columns)
+            end = number + file.metadata.row_group(group).num_rows
+            while number < end:
+                try:
+                    rows = _plain(next(batches))
+                except Exception as error:  # Arrow raises nearly anything on damaged input
+                    where = f"{path.name}:{number + 1}-{end}"
+                    problems.add("row-malformed", where, f"cannot be read: {error!r}")
+                    break
+                for row in rows:
+                    number += 1
+                    if row is None:
+                        problems.add("row-malformed", f"{path.name}:{number}", "not UTF-8")
+                    else:
+                        yield f"{path.name}:{number}", row
+            number = end
+
+
+def _plain(batch: Any) -> list[_Row | None]:  # noqa: ANN401
+    """The rows of a batch; None for one that holds text that is not UTF-8."""
+    try:
+        return list(batch.to_pylist())
+    except UnicodeDecodeError:
+        rows = (batch.slice(index, 1) for index in range(len(batch)))
+        return [None] if len(batch) == 1 else [row for one in rows for row in _plain(one)]
