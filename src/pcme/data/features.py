@@ -1,0 +1,230 @@
+"""FeatureCache: a frozen backbone's features of a dataset's images, computed once.
+
+One folder per (images, transform, backbone): `features.npy` [n,s,d] in half precision, memory-
+mapped, `usable.npy` [n], and `manifest.json`, written last. Its name ends in a digest of all that
+the features depend on: the ids and stamps of the images (size and time of change of files), the
+transform, and the backbone's own digest. A changed file or backbone has another digest, so stale
+features are never read. A computation that was cut short goes on where it stopped.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from filelock import FileLock
+from jaxtyping import Bool, Float, Float16, UInt8
+from torch import Tensor, nn
+
+from pcme.data.batches import image_batches
+from pcme.data.dataset import CaptionDataset
+from pcme.data.problems import Problems
+from pcme.data.transforms import ImageTransform
+from pcme.errors import ConfigError, FormatError, ShapeError
+
+__all__ = ["FeatureCache", "digest_of_module"]
+
+FORMAT_VERSION = 1
+SAVE_EVERY = 16
+"""Batches between two notes of how far the computation has come."""
+
+Encode = Callable[[UInt8[Tensor, "b 3 h w"]], Float[Tensor, "b s d"]]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureCache:
+    """Features [n,s,d] of a dataset's images, read from disk as they are asked for."""
+
+    folder: Path
+    features: Float16[np.ndarray, "n s d"]
+    usable: Bool[np.ndarray, " n"]
+
+    @classmethod
+    def open_or_compute(
+        cls,
+        folder: Path,
+        dataset: CaptionDataset,
+        transform: ImageTransform,
+        encode: Encode,
+        *,
+        backbone: str,
+        batch_size: int = 32,
+        workers: int = 2,
+        problems: Problems | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> "FeatureCache":
+        """The features below `folder`, computed first unless they are there already.
+
+        `encode` maps pixels to features; `backbone` is the digest of what it computes, for example
+        `digest_of_module(module)`. `progress(done, total)` is called after every batch.
+        """
+        if not transform.deterministic:
+            raise ConfigError(
+                "features can be kept only when every epoch sees the same pixels - got a random "
+                "transform - use ImageTransform.evaluation, or train on images"
+            )
+        name = f"{dataset.name}-{dataset.split}-{_digest(dataset, transform, backbone)}"
+        final = Path(folder) / name.replace(":", "-").replace("/", "-")
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{final}.lock"):  # two runs that need the same features compute them once
+            if not (final / "manifest.json").is_file():
+                noted = problems if problems is not None else Problems()
+                batches = _Batches(dataset, transform, batch_size, workers, noted)
+                _compute(final, len(dataset.images), batches, encode, progress)
+        return cls.open(final)
+
+    @classmethod
+    def open(cls, folder: Path) -> "FeatureCache":
+        """The finished cache in this folder; a FormatError when it is damaged."""
+        try:
+            manifest = json.loads((folder / "manifest.json").read_text())
+            features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
+            usable = np.load(folder / "usable.npy", allow_pickle=False)
+            shape = tuple(manifest["shape"])
+            version = manifest["format_version"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FormatError(f"{folder} is not a feature cache - {error} - delete it") from error
+        if version != FORMAT_VERSION or features.shape != shape or len(usable) != shape[0]:
+            raise FormatError(f"{folder} does not fit its manifest - delete it to compute it again")
+        return cls(folder, features, usable)
+
+    def row(self, index: int) -> Float[Tensor, "s d"] | None:
+        """The features of one image in single precision; None when the image was unusable."""
+        if not self.usable[index]:
+            return None
+        return torch.from_numpy(self.features[index].astype(np.float32))
+
+    def __len__(self) -> int:
+        return len(self.usable)
+
+
+def digest_of_module(module: nn.Module) -> str:
+    """A digest of a module's class, structure and every weight and buffer, bit for bit.
+
+    >>> a, b = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> digest_of_module(a) == digest_of_module(a), digest_of_module(a) == digest_of_module(b)
+    (True, False)
+    """
+    seen = hashlib.sha256(repr(module).encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        values = tensor.detach().cpu().contiguous()
+        seen.update(f"{name}:{values.dtype}:{tuple(values.shape)}".encode())
+        seen.update(values.flatten().view(torch.uint8).numpy().tobytes())
+    return seen.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Batches:
+    dataset: CaptionDataset
+    transform: ImageTransform
+    batch_size: int
+    workers: int
+    problems: Problems
+
+    def from_image(self, start: int) -> Iterator[tuple[np.ndarray, Tensor]]:
+        return image_batches(
+            self.dataset.images,
+            self.transform,
+            batch_size=self.batch_size,
+            problems=self.problems,
+            workers=self.workers,
+            start=start,
+        )
+
+
+def _digest(dataset: CaptionDataset, transform: ImageTransform, backbone: str) -> str:
+    seen = hashlib.sha256(repr((FORMAT_VERSION, transform, backbone)).encode())
+    for index in range(len(dataset.images)):
+        seen.update(f"{dataset.images.id(index)}\0{dataset.images.stamp(index)}\0".encode())
+    return seen.hexdigest()[:16]
+
+
+def _compute(
+    final: Path,
+    count: int,
+    batches: _Batches,
+    encode: Encode,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Fill final.partial, then give it its name: whoever sees the name sees all of it."""
+    partial = final.with_name(f"{final.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    done, features = _resumed(partial, count)
+    usable = _saved_rows(partial, count, done)
+    for number, (indices, pixels) in enumerate(batches.from_image(done), start=1):
+        values = _encoded(encode, pixels)
+        if features is None:
+            features = _new_features(partial, (count, *values.shape[1:]))
+        features[indices] = values
+        usable[indices] = True
+        done = int(indices[-1]) + 1
+        if number % SAVE_EVERY == 0:
+            _note(partial, features, usable, done)
+        progress(done, count)
+    if features is None:
+        raise FormatError(f"{final.name}: none of the {count} images can be used")
+    _note(partial, features, usable, count)
+    manifest = {"format_version": FORMAT_VERSION, "shape": list(features.shape)}
+    _write_json(partial / "manifest.json", manifest)
+    os.replace(partial, final)
+
+
+def _encoded(encode: Encode, pixels: UInt8[Tensor, "b 3 h w"]) -> Float16[np.ndarray, "b s d"]:
+    with torch.no_grad():
+        values = encode(pixels)
+    if values.ndim != 3 or len(values) != len(pixels):
+        raise ShapeError(
+            f"a backbone must give [{len(pixels)}, sites, d] features - got {tuple(values.shape)}"
+        )
+    narrow: Float16[np.ndarray, "b s d"] = values.to(torch.float16).cpu().numpy()
+    if not np.isfinite(narrow).all():
+        raise FormatError(
+            "the backbone's features exceed half precision (65,504) or are not finite"
+        )
+    return narrow
+
+
+def _new_features(folder: Path, shape: tuple[int, ...]) -> np.memmap:
+    path = folder / "features.npy"
+    return np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+
+
+def _resumed(folder: Path, count: int) -> tuple[int, np.memmap | None]:
+    """(images done, features so far) of a computation that was cut short; (0, None) afresh."""
+    try:
+        done = int(json.loads((folder / "done.json").read_text())["done"])
+        features = np.lib.format.open_memmap(folder / "features.npy", mode="r+")
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, None
+    return (done, features) if features.shape[0] == count and done <= count else (0, None)
+
+
+def _saved_rows(folder: Path, count: int, done: int) -> Bool[np.ndarray, " n"]:
+    if done == 0:
+        return np.zeros(count, np.bool_)
+    saved: Bool[np.ndarray, " n"] = np.load(folder / "usable.npy", allow_pickle=False)
+    return saved
+
+
+def _note(folder: Path, features: np.memmap, usable: Bool[np.ndarray, " n"], done: int) -> None:
+    """Make durable what has been computed, then say so."""
+    features.flush()
+    with open(folder / "usable.tmp", "wb") as file:
+        np.save(file, usable)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(folder / "usable.tmp", folder / "usable.npy")
+    _write_json(folder / "done.json", {"done": done})
+
+
+def _write_json(path: Path, value: object) -> None:
+    temporary = path.with_suffix(".tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
