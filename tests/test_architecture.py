@@ -26,12 +26,14 @@ LAYERS = {
     "fused": 1,
     "matches": 1,
     "ranking": 1,
+    "birds": 2,
     "elk": 2,
     "quadrature": 2,
     "sampling": 2,
     "likelihood": 3,
     "metrics": 3,
     "scores": 3,
+    "data": 3,
     "demo": 7,
     "cli": 7,
     "__init__": 7,
@@ -48,7 +50,15 @@ SIDEWAYS = {
 }
 
 # Within a package, siblings share these modules only, and each of them only those before it.
-SHARED = {"scores": ("plans", "search", "base")}
+SHARED = {
+    "scores": ("plans", "search", "base"),
+    "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),
+    "cli": ("output",),
+    "data": (
+        "problems", "streams", "pixels", "dataset", "records", "karpathy", "prefetch", "text",
+        "transforms", "samplers", "batches",
+    ),
+}  # fmt: skip
 
 # Not needed to compute, not safe, or not importable beside the CPU build of torch.
 FORBIDDEN = {"matplotlib", "open_clip", "pickle", "timm", "torchvision"}

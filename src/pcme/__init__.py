@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "CaptionDataset",
     "ConfigError",
     "DataError",
     "FormatError",
@@ -24,14 +25,17 @@ __all__ = [
     "Points",
     "Ranking",
     "ShapeError",
+    "data",
     "metrics",
     "pair_nll",
     "scores",
 ]
 
 if TYPE_CHECKING:
+    import pcme.data as data
     import pcme.metrics as metrics
     import pcme.scores as scores
+    from pcme.data.dataset import CaptionDataset
     from pcme.embedding import Gaussian, Points
     from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
     from pcme.likelihood import pair_nll
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from pcme.ranking import Ranking
 else:  # a type checker must not see __getattr__: it would accept any misspelt name
     _HOME = {
+        "CaptionDataset": "data.dataset",
         "ConfigError": "errors",
         "DataError": "errors",
         "FormatError": "errors",

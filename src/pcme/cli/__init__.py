@@ -7,21 +7,20 @@ quick: a verb imports what it needs when it runs.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from pcme import __version__
+from pcme.cli import data
+from pcme.cli.output import Json, print_json, print_table
 from pcme.errors import PcmeError
 from pcme.registry import Registry
 
 __all__ = ["app", "main"]
 
 T = TypeVar("T")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 class _Verbs(TyperGroup):
@@ -50,6 +49,7 @@ app = typer.Typer(
 )
 list_app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme list scores --json")
 app.add_typer(list_app, name="list", help="List what can be chosen by name.")
+app.add_typer(data.app, name="data", help="List, check and look at datasets.")
 
 
 @app.callback()
@@ -70,10 +70,9 @@ def list_scores(*, as_json: Json = False) -> None:
     rows = [(name, _aliases_of(registry, name), registry.summary(name)) for name in scores.names()]
     columns = ("name", "aliases", "summary")
     if as_json:
-        records = [dict(zip(columns, row, strict=True)) for row in rows]
-        typer.echo(json.dumps(records, ensure_ascii=False, indent=2))
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        _print_table(columns, [(name, ", ".join(others), text) for name, others, text in rows])
+        print_table(columns, [(name, ", ".join(others), text) for name, others, text in rows])
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme demo")
@@ -94,7 +93,7 @@ def version(*, as_json: Json = False) -> None:
     from platform import python_version
 
     libraries = {name: installed(name) for name in ("torch", "numpy", "numba")}
-    typer.echo(json.dumps({"pcme": __version__, "python": python_version(), **libraries}, indent=2))
+    print_json({"pcme": __version__, "python": python_version(), **libraries})
 
 
 def main() -> None:
@@ -104,16 +103,3 @@ def main() -> None:
 
 def _aliases_of(registry: Registry[T], name: str) -> list[str]:
     return [alias for alias, target in registry.aliases().items() if target == name]
-
-
-def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on stdout; its last column wraps, the others never do."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=column != columns[-1], overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)

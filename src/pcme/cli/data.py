@@ -1,0 +1,186 @@
+"""pcme data: list, check, preview."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from pcme.data import Dataset, Problems
+    from pcme.data.check import SplitReport
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True, epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png"
+)
+
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME_OR_PATH",
+        help="A dataset's name (its folder is looked for below $PCME_DATA), or its folder.",
+    ),
+]
+Splits = Annotated[
+    list[str] | None, typer.Option("--split", help="Only this split; may be given several times.")
+]
+
+
+@app.command("list", epilog="[bold]Example:[/bold] pcme data list --json")
+def list_datasets(*, as_json: Json = False) -> None:
+    """List the datasets that can be read, and what their folders must hold."""
+    from pcme import data
+
+    columns = ("name", "aliases", "summary", "layout")
+    rows = [
+        (
+            name,
+            [alias for alias, target in data.registry.aliases().items() if target == name],
+            data.registry.summary(name),
+            data.registry.get(name).layout or "nothing: it is drawn",
+        )
+        for name in data.names()
+    ]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    print_table(
+        ("name", "what it is and what its folder holds"),
+        [(name, f"{summary}\n  {layout}\n") for name, _, summary, layout in rows],
+    )
+
+
+@app.command(
+    epilog="[bold]Examples:[/bold] pcme data check aviary · pcme data check photos/ --strict"
+)
+def check(
+    where: Where,
+    *,
+    split: Splits = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first problem (exit status 2).")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Read a dataset as training would: decode every image, count, and name what is wrong."""
+    from pcme.data import Problems, find
+    from pcme.data.check import check_split
+
+    dataset, problems = find(where), Problems(strict=strict)
+    _quiet_pillow()
+    with progress_bar() as bar:
+        reports = [
+            check_split(dataset, name, problems, workers=workers, progress=bar(name))
+            for name in _chosen(dataset, split)
+        ]
+    if as_json:
+        print_json(_record(dataset, reports, problems))
+    else:
+        _print_reports(dataset, reports, problems)
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png")
+def preview(
+    where: Where,
+    *,
+    out: Annotated[Path, typer.Option(help="The picture to write: .png or .jpg.")],
+    split: Splits = None,
+    images: Annotated[int, typer.Option(help="Images of each split.", min=1, max=200)] = 12,
+    columns: Annotated[int, typer.Option(help="Images in a row.", min=1, max=20)] = 6,
+    seed: Annotated[int, typer.Option(help="Chooses the images.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw a contact sheet: images, captions, how many images each caption fits, by split."""
+    from pcme.data import Problems, find
+    from pcme.data.sheet import contact_sheet, save_sheet
+
+    dataset, problems = find(where), Problems()
+    _quiet_pillow()
+    with progress_bar() as bar:
+        names = _chosen(dataset, split)
+        moved = bar("reading")
+        loaded = []
+        for done, name in enumerate(names, start=1):
+            loaded.append(dataset.with_missing().load(name, problems))
+            moved(done, len(names))
+        sheet = contact_sheet(loaded, problems, images=images, columns=columns, seed=seed)
+    save_sheet(sheet, out)
+    if as_json:
+        print_json({"out": str(out), "splits": names, "problems": problems.record()})
+        return
+    typer.echo(f"wrote {out} ({sheet.width} x {sheet.height})")
+    if problems:
+        typer.echo(problems.summary(), err=True)
+
+
+def _chosen(dataset: Dataset, splits: list[str] | None) -> list[str]:
+    return [dataset.checked_split(name) for name in splits or dataset.splits]
+
+
+def _quiet_pillow() -> None:
+    """Flaws of metadata are Pillow's warnings; what is really wrong is in the summary."""
+    import warnings
+
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+def _record(dataset: Dataset, reports: list[SplitReport], problems: Problems) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {
+        "dataset": _name(dataset),
+        "parameters": {key: str(value) for key, value in vars(dataset).items()},
+        "splits": [asdict(report) for report in reports],
+        "problems": problems.record(),
+    }
+
+
+def _print_reports(dataset: Dataset, reports: list[SplitReport], problems: Problems) -> None:
+    parameters = ", ".join(f"{key}={value}" for key, value in vars(dataset).items())
+    typer.echo(f"{_name(dataset)} ({parameters})")
+    print_table(("split", "holds"), [(report.split, _described(report)) for report in reports])
+    typer.echo(problems.summary() or "no problems")
+
+
+def _name(dataset: Dataset) -> str:
+    from pcme.data import names, registry
+
+    return next(name for name in names() if registry.get(name) is type(dataset))
+
+
+def _described(report: SplitReport) -> str:
+    """Two or three lines about a split."""
+    published = "" if report.listed is None else f" (of {report.listed:,} published)"
+    lines = [
+        f"{report.images:,} images{published}, {_decoded(report)}",
+        f"{report.captions:,} captions, {_range(report.captions_per_image)} an image; images a "
+        f"caption fits: {_range(report.multiplicity)}",
+    ]
+    counts = {
+        "classes": report.classes,
+        "labels": report.labels,
+        "images without a label": report.unlabelled,
+    }
+    kinds = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return "\n".join([*lines, kinds] if kinds else lines)
+
+
+def _decoded(report: SplitReport) -> str:
+    if report.width is None or report.height is None:
+        return "none of which can be decoded"
+    share = "all" if report.decoded == report.images else f"{report.decoded:,}"
+    return f"{share} decoded, {_range(report.width)} x {_range(report.height)} pixels"
+
+
+def _range(values: tuple[int, float, int]) -> str:
+    """ "5", or "1 to 12 (median 3)"."""
+    least, median, largest = values
+    if least == largest:
+        return f"{least:,}"
+    return f"{least:,} to {largest:,} (median {median:,.0f})"

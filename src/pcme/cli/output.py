@@ -1,0 +1,72 @@
+"""What the verbs print with: tables, JSON, progress. Results to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["Json", "print_json", "print_table", "progress_bar"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def print_json(value: object) -> None:
+    """Print a JSON document on stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on stdout; its last column wraps, the others never do."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column != columns[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """A factory of bars on stderr: `bar("train")(done, total)` moves the bar called "train".
+
+    Bars show the time left; without a terminal nothing is drawn.
+    """
+    with _progress() as progress:
+        yield lambda name: _mover(progress, name)
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _mover(progress: Progress, name: str) -> Callable[[int, int], None]:
+    task = progress.add_task(name, total=None)
+    return lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,82 @@
+"""Datasets by name or by path. Every module of this package is imported: a new dataset is one file.
+
+>>> "aviary" in names()
+True
+"""
+
+import importlib
+import os
+import pkgutil
+from pathlib import Path
+
+from pcme.data.dataset import CaptionDataset, Dataset, Files, ImageSource, registry
+from pcme.data.problems import Problem, Problems
+from pcme.errors import ConfigError
+
+__all__ = [
+    "CaptionDataset",
+    "Dataset",
+    "Files",
+    "ImageSource",
+    "Problem",
+    "Problems",
+    "create",
+    "find",
+    "names",
+    "registry",
+]
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def create(name: str, **params: object) -> Dataset:
+    """The dataset called `name` (or its alias), with these parameters."""
+    return registry.create(name, **params)
+
+
+def names() -> list[str]:
+    """All canonical names, sorted."""
+    return registry.names()
+
+
+def find(name_or_path: str | Path) -> Dataset:
+    """The dataset a user means: a name such as "aviary" or "cub", or a folder of a known layout.
+
+    A name that needs files is looked for in the folder of that name below $PCME_DATA.
+    """
+    text = str(name_or_path)
+    if text in names() or text in registry.aliases():
+        return _by_name(text)
+    if Path(text).exists():
+        return _by_layout(Path(text))
+    try:
+        return _by_name(text)
+    except ConfigError as error:
+        raise ConfigError(f"{error} There is no folder of that name either.") from error
+
+
+def _by_name(name: str) -> Dataset:
+    cls = registry.get(name)
+    if not cls.layout:
+        return registry.create(name)
+    base = os.environ.get("PCME_DATA")
+    root = Path(base or ".") / name
+    if base and root.is_dir():
+        return registry.create(name, root=root)
+    given = f"PCME_DATA={base} has no folder {name}" if base else "PCME_DATA is not set"
+    raise ConfigError(
+        f'dataset "{name}" needs its files - {given} - give the folder itself: it must hold '
+        f"{cls.layout}"
+    )
+
+
+def _by_layout(path: Path) -> Dataset:
+    for name in sorted(names(), key=lambda name: (registry.get(name).rank, name)):
+        cls = registry.get(name)
+        if cls.layout and cls.recognises(path):
+            return registry.create(name, root=path)
+    layouts = "\n".join(
+        f"  {name}: {registry.get(name).layout}" for name in names() if registry.get(name).layout
+    )
+    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")

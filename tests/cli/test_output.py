@@ -1,0 +1,26 @@
+"""Output: progress never mixes with results."""
+
+from pcme.cli.output import print_json, print_table, progress_bar
+
+
+def test_without_a_terminal_a_bar_prints_nothing(capsys):
+    with progress_bar() as bar:
+        moved = bar("train")
+        moved(1, 2)
+        moved(2, 2)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_json_is_readable_and_keeps_letters(capsys):
+    print_json({"é": 1})
+    assert capsys.readouterr().out == '{\n  "é": 1\n}\n'
+
+
+def test_a_table_has_its_header_and_rows(capsys):
+    print_table(("name", "what"), [("a", "first"), ("b", "second")])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["name", "what"],
+        ["a", "first"],
+        ["b", "second"],
+    ]
