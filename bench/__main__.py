@@ -1,4 +1,4 @@
-"""`make bench`: every ratio of the core in one run, then bench/results.json."""
+"""`make bench`: every ratio in one run, then bench/results.json."""
 
 import argparse
 import json
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 import pcme
+from bench.data import bench_aviary, bench_loader
 from bench.measure import Row, best, faster, report, within
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
 from pcme import Gaussian, Points, scores
@@ -267,6 +268,8 @@ PARTS = {
     "topk": bench_topk,
     "densities": bench_densities,
     "coco": bench_coco_shape,
+    "loader": bench_loader,
+    "aviary": bench_aviary,
 }
 
 
