@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from pcme.data import find
+from pcme.data import find, table
 from pcme.data.problems import Problems
+from pcme.data.records import text_lines
 from pcme.data.table import Table
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
 from tests.helpers import unless_annotations_are_enforced
@@ -183,7 +184,8 @@ def test_rows_that_contradict_the_first_of_their_image_are_left_out(folder):
         {"image": "a.jpg", "caption": "two", "split": "train", "class": "jay"},
         {"image": "a.jpg", "caption": "three", "split": "train", "class": ""},
         {"image": "b.jpg", "caption": "four", "split": "", "class": "jay"},
-        {"image": "c.jpg", "caption": "five", "split": "test", "class": 3},
+        {"image": "c.jpg", "caption": "five", "split": "test", "class": ""},
+        {"image": "c.jpg", "caption": "six", "split": "test", "class": 3},
     ]
     write(folder / "t.csv", rows)
     dataset, problems = load(folder, "train")
@@ -193,7 +195,7 @@ def test_rows_that_contradict_the_first_of_their_image_are_left_out(folder):
         'a.jpg is in split "train" already, and here in "test"'
     )
     dataset, _ = load(folder, "test")
-    assert dataset.captions == ("five",)
+    assert dataset.captions == ("five", "six")
     assert dataset.classes.names == ("3",)
 
 
@@ -279,9 +281,9 @@ def test_a_table_of_a_header_only_is_an_error(folder, suffix):
 
 def test_a_byte_order_mark_and_windows_lines_are_no_part_of_the_text(folder):
     path = folder / "t.csv"
-    path.write_bytes("\ufeffimage, caption\r\na.jpg, a café\r\n\r\n".encode())
+    path.write_bytes('\ufeffimage, caption\r\na.jpg , a café\r\n\r\nb.jpg, "a, b"\r\n'.encode())
     dataset, problems = load(folder)
-    assert dataset.captions == ("a café",)
+    assert dataset.captions == ("a café", "a, b")
     assert problems.counts == {}
 
 
@@ -326,6 +328,22 @@ def test_an_open_quotation_mark_costs_one_row(folder, rows_after):
     dataset, problems = load(folder)
     assert len(dataset.captions) == rows_after
     assert wheres(problems, "row-malformed") == ["t.csv:2"]
+
+
+def test_an_open_quotation_mark_is_followed_only_so_far(folder, monkeypatch):
+    read = []
+
+    def counted(path, problems):
+        for line in text_lines(path, problems):
+            read.append(line)
+            yield line
+
+    monkeypatch.setattr(table, "text_lines", counted)
+    monkeypatch.setattr(table, "MAX_LINE", 1_000)
+    (folder / "t.csv").write_text('image,caption\na.jpg,"never closed\n' + "b.jpg,a jay\n" * 2_000)
+    cells = table._csv_cells(folder / "t.csv", Problems())
+    assert [next(cells)[0], next(cells)[0]] == ["t.csv:1", "t.csv:3"]
+    assert len(read) < 100
 
 
 def test_many_open_quotation_marks_are_read_in_good_time(folder):

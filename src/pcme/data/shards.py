@@ -136,12 +136,11 @@ class Shards(Dataset):
         shards = _shards(Path(self.root))
         if named := self._named(shards):
             return tuple(name for name in SPLIT_NAMES if name in named)
-        samples = _samples(shards, Problems())
-        first = next(samples, None)
+        first = next(_samples(shards, Problems(), limit=_PROBED), None)
         if first is None or first.split is None:
             return ("all",)
-        others = (sample.split for sample in samples if sample.split is not None)
-        return tuple(dict.fromkeys((first.split, *others)))
+        told = (sample.split for sample in _samples(shards, Problems()))
+        return tuple(dict.fromkeys(split for split in told if split is not None))
 
     def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
         """One split, in the order of the shards and of the samples in them."""
@@ -240,9 +239,12 @@ def _captioned(shard: Path) -> bool:
     return any(_images(sample) and sample.keys() & {"txt", "json"} for sample in samples)
 
 
-def _samples(shards: Sequence[Path], problems: Problems) -> Iterator[_Sample]:
+def _samples(
+    shards: Sequence[Path], problems: Problems, *, limit: int | None = None
+) -> Iterator[_Sample]:
+    """The samples of all shards, from at most `limit` members of each."""
     for number, shard in enumerate(shards):
-        if not (index := _index(shard, problems)):
+        if not (index := _index(shard, problems, limit=limit)):
             continue
         with open(shard, "rb") as file:
             for key, sample in index.items():
