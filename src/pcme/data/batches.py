@@ -5,7 +5,7 @@ the order and the augmentation are the same with any number of workers, and afte
 Pixels stay 8-bit until the backbone normalises them: a quarter of the memory and of the traffic.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -95,16 +95,12 @@ class Loader:
 
     def _batch(self, epoch: int, step: int, pairs: Pairs) -> Batch | None:
         streams = [stream(self.seed, "sample", epoch, step, place) for place in range(len(pairs))]
-        pictures = [
-            self._picture(int(image), generator)
-            for image, generator in zip(pairs[:, 0], streams, strict=True)
-        ]
-        kept = [place for place, picture in enumerate(pictures) if picture is not None]
+        images, kept = self._images(pairs[:, 0].tolist(), streams)
         if not kept:
             return None  # every image of it has been reported
         words = [self._words(pairs[place], streams[place]) for place in kept]
         return Batch(
-            torch.stack([picture for picture in pictures if picture is not None]),
+            images,
             self.tokeniser.encode_batch(words),
             self._matches(pairs[kept], words),
             tuple(map(tuple, words)),
@@ -112,14 +108,23 @@ class Loader:
             pairs[kept, 1],
         )
 
-    def _picture(self, index: int, generator: np.random.Generator) -> Tensor | None:
+    def _images(
+        self, indices: Sequence[int], streams: Sequence[np.random.Generator]
+    ) -> tuple[Shaped[Tensor, "b ..."], list[int]]:
+        """The pixels, or features, of the images that can be used, and their places."""
         if self.features is not None:
-            if (row := self.features.row(index)) is None:
-                detail = "has no features: it could not be used when they were computed"
-                self.problems.add("image-unreadable", self.dataset.images.id(index), detail)
-            return row
-        image = usable(self.dataset.images, index, self.problems)
-        return None if image is None else self.transform(image, generator)
+            rows = [self._row(self.features, index) for index in indices]
+            found = [row for row in rows if row is not None]
+            kept = [place for place, row in enumerate(rows) if row is not None]
+            return torch.stack(found) if found else torch.empty(0), kept
+        loaded = (usable(self.dataset.images, index, self.problems) for index in indices)
+        return _written(self.transform, loaded, len(indices), streams)
+
+    def _row(self, features: FeatureRows, index: int) -> Tensor | None:
+        if (row := features.row(index)) is None:
+            detail = "has no features: it could not be used when they were computed"
+            self.problems.add("image-unreadable", self.dataset.images.id(index), detail)
+        return row
 
     def _words(self, pair: Int64[np.ndarray, "2"], generator: np.random.Generator) -> list[str]:
         image, caption = pair.tolist()
@@ -161,15 +166,30 @@ def image_batches(
         for first in range(start, len(images), batch_size)
     ]
 
-    def made(chunk: range) -> tuple[Int64[np.ndarray, " b"], list[Tensor]]:
-        loaded = [(index, usable(images, index, problems)) for index in chunk]
-        kept = [(index, image) for index, image in loaded if image is not None]
-        pixels = [transform(image, None) for _, image in kept]
-        return np.array([index for index, _ in kept], np.int64), pixels
+    def made(chunk: range) -> tuple[Int64[np.ndarray, " b"], UInt8[Tensor, "b 3 h w"]]:
+        loaded = (usable(images, index, problems) for index in chunk)
+        pixels, kept = _written(transform, loaded, len(chunk), [None] * len(chunk))
+        return np.array([chunk[place] for place in kept], np.int64), pixels
 
     for indices, pixels in ordered(made, chunks, workers=workers):
-        if pixels:
-            yield indices, torch.stack(pixels)
+        if len(indices):
+            yield indices, pixels
+
+
+def _written(
+    transform: ImageTransform,
+    loaded: Iterable[Image.Image | None],
+    count: int,
+    streams: Sequence[np.random.Generator | None],
+) -> tuple[UInt8[Tensor, "b 3 h w"], list[int]]:
+    """The pixels of the images that are there, and their places among all."""
+    pixels = torch.empty(count, 3, transform.size, transform.size, dtype=torch.uint8)
+    kept: list[int] = []
+    for place, image in enumerate(loaded):
+        if image is not None:
+            transform.write(pixels[len(kept)], image, streams[place])
+            kept.append(place)
+    return pixels[: len(kept)], kept
 
 
 def usable(images: ImageSource, index: int, problems: Problems) -> Image.Image | None:
