@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from pcme.data.aviary import Aviary
 
 from pcme.data import Problems
+from pcme.data.aviary import Aviary
 from pcme.data.batches import Loader, image_batches
 from pcme.data.dataset import UNSAID
 from pcme.data.samplers import OnePerClass, ShuffledPairs
