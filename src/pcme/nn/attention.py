@@ -1,0 +1,46 @@
+"""Local attention: a weighted sum of an item's sites, with weights computed from the sites.
+
+Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+__all__ = ["LocalAttention"]
+
+
+class LocalAttention(nn.Module):
+    """softmax over sites of w₂·tanh(W₁ x), then the weighted sum of the raw sites.
+
+    Both maps have no bias and Xavier-uniform weights; `hidden` is half the features by default.
+
+    >>> attention = LocalAttention(8, generator=torch.Generator().manual_seed(0))
+    >>> attention(torch.ones(2, 5, 8), None).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(
+        self, features: int, *, generator: torch.Generator, hidden: int | None = None
+    ) -> None:
+        super().__init__()
+        width = hidden or max(1, features // 2)
+        self.inner = nn.Linear(features, width, bias=False)
+        self.outer = nn.Linear(width, 1, bias=False)
+        for layer in (self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+
+    def weights(
+        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b s"]:
+        """How much each site counts: at least 0, 1 in all, 0 where the mask is False."""
+        logits = self.outer(torch.tanh(self.inner(sites))).squeeze(-1)
+        if mask is not None:
+            logits = logits.masked_fill(~mask, -torch.inf)
+        return torch.softmax(logits, -1)
+
+    def forward(
+        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b d"]:
+        """The attended sites."""
+        return torch.einsum("bs,bsd->bd", self.weights(sites, mask), sites)

@@ -1,0 +1,169 @@
+"""Heads: from an item's features to the mean and the log σ of its Gaussian.
+
+mean = L2(LN(base + sigmoid(fc(attention))))       log σ = base + fc(attention), nothing squashed
+
+`base` is a projection of the pooled features (images) or the sentence vector (captions).
+
+Paper: §3.2.1, Fig. 3 (b, c); §D for the switches.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pcme.errors import ConfigError
+from pcme.nn.attention import LocalAttention
+
+__all__ = ["Features", "HeadOptions", "MeanHead", "SigmaHead", "linear", "softly_bounded"]
+
+Covariance = Literal["diagonal", "isotropic", "none"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a backbone says of a batch of items.
+
+    `local` are the sites [b,s,d], `mask` says which of them are there; `pooled` [b,p] is the base
+    of the mean and `spread` [b,q] the base of log σ (the same tensor for images).
+    """
+
+    local: Float[Tensor, "b s d"]
+    pooled: Float[Tensor, "b p"]
+    spread: Float[Tensor, "b q"]
+    mask: Bool[Tensor, "b s"] | None = None
+
+
+@dataclass(frozen=True)
+class HeadOptions:
+    """The switches of §D, and where log σ starts.
+
+    Differs: the authors' log σ starts at about 0, so that the first distances are dominated by
+    noise; here it starts at `log_sigma` and is softly kept within `bounds`.
+    """
+
+    dim: int
+    covariance: Covariance = "diagonal"
+    mean_attention: bool = True
+    sigma_attention: bool = True
+    sigma_squashed: bool = False
+    log_sigma: float = -3.5
+    bounds: tuple[float, float] = (-8.0, 2.0)
+    attention_hidden: int | None = None
+
+    def __post_init__(self) -> None:
+        low, high = self.bounds
+        if self.covariance not in ("diagonal", "isotropic", "none"):
+            raise ConfigError(
+                f'covariance must be diagonal, isotropic or none - got "{self.covariance}"'
+            )
+        if not low < self.log_sigma < high:
+            raise ConfigError(f"log_sigma must lie within {self.bounds} - got {self.log_sigma}")
+        if self.dim < 1:
+            raise ConfigError(f"dim must be at least 1 - got {self.dim}")
+
+
+class MeanHead(nn.Module):
+    """L2(LN(base + sigmoid(fc(attention)))): a unit vector. Paper: §3.2.1, Fig. 3 (b).
+
+    Without attention: L2(LN(base)), the ablation of §D.
+    """
+
+    def __init__(
+        self,
+        local: int,
+        pooled: int,
+        options: HeadOptions,
+        *,
+        project: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        dim = options.dim
+        self.base = linear(pooled, dim, generator) if project else nn.Identity()
+        self.attention = (
+            LocalAttention(local, generator=generator, hidden=options.attention_hidden)
+            if options.mean_attention
+            else None
+        )
+        self.fc = linear(local, dim, generator) if options.mean_attention else None
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(
+        self,
+        local: Float[Tensor, "b s d"],
+        pooled: Float[Tensor, "b p"],
+        mask: Bool[Tensor, "b s"] | None,
+    ) -> Float[Tensor, "b dim"]:
+        """The means, of length one."""
+        base = self.base(pooled)
+        if self.attention is not None and self.fc is not None:
+            base = base + torch.sigmoid(self.fc(self.attention(local, mask)))
+        return F.normalize(self.norm(base), dim=-1)
+
+
+class SigmaHead(nn.Module):
+    """base + fc(attention), without sigmoid, LN or L2. Paper: §3.2.1, Fig. 3 (c).
+
+    `sigma_squashed` adds the sigmoid and the LN, the ablation of §D; an isotropic one has a single
+    output for all dimensions.
+    """
+
+    def __init__(
+        self,
+        local: int,
+        spread: int,
+        options: HeadOptions,
+        *,
+        project: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        isotropic = options.covariance == "isotropic"
+        out = 1 if isotropic else options.dim
+        self.base = linear(spread, out, generator) if project or isotropic else nn.Identity()
+        self.attention = (
+            LocalAttention(local, generator=generator, hidden=options.attention_hidden)
+            if options.sigma_attention
+            else None
+        )
+        self.fc = linear(local, out, generator) if options.sigma_attention else None
+        self.norm = nn.LayerNorm(out) if options.sigma_squashed and out > 1 else None
+        self.squashed = options.sigma_squashed
+        self.bounds = options.bounds
+        self.offset = nn.Parameter(torch.full((out,), options.log_sigma))
+
+    def forward(
+        self,
+        local: Float[Tensor, "b s d"],
+        spread: Float[Tensor, "b q"],
+        mask: Bool[Tensor, "b s"] | None,
+    ) -> Float[Tensor, "b out"]:
+        """log σ, softly within the bounds."""
+        value = self.base(spread)
+        if self.attention is not None and self.fc is not None:
+            attended = self.fc(self.attention(local, mask))
+            value = value + (torch.sigmoid(attended) if self.squashed else attended)
+        if self.norm is not None:
+            value = self.norm(value)
+        return softly_bounded(value + self.offset, *self.bounds)
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear map with Xavier-uniform weights and no offset at the start."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def softly_bounded(x: Float[Tensor, "*n"], low: float, high: float) -> Float[Tensor, "*n"]:
+    """x where it is well inside (low, high), approaching the bounds smoothly outside.
+
+    >>> softly_bounded(torch.tensor([-100.0, -3.0, 100.0]), -8.0, 2.0)
+    tensor([-8.0000, -2.9999...,  2.0000])
+    """
+    return high - F.softplus(high - low - F.softplus(x - low))

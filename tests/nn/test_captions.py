@@ -1,0 +1,57 @@
+"""The caption backbone: masks, both GRUs, and words that are shared."""
+
+import pytest
+import torch
+
+from pcme import ConfigError
+from pcme.nn.captions import WordGRU
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def made(*, dim=8, with_sigma=True):
+    vectors = torch.randn(9, 5, generator=generator(1))
+    return WordGRU(vectors, dim=dim, generator=generator(), with_sigma=with_sigma)
+
+
+IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 2, 0, 0]])
+LENGTHS = torch.tensor([4, 3, 2])
+
+
+def test_sites_are_the_word_vectors_and_the_mask_their_lengths():
+    network = made()
+    features = network(IDS, LENGTHS)
+    assert torch.equal(features.local, network.words.weight[IDS])
+    assert features.mask.tolist() == [
+        [True, True, True, True],
+        [True, True, True, False],
+        [True, True, False, False],
+    ]
+
+
+def test_mean_and_sigma_have_their_own_sentence_vectors():
+    features = made()(IDS, LENGTHS)
+    assert features.pooled.shape == features.spread.shape == (3, 8)
+    assert not torch.allclose(features.pooled, features.spread)
+    alone = made(with_sigma=False)(IDS, LENGTHS)
+    assert torch.equal(alone.pooled, alone.spread)
+
+
+def test_padding_ids_do_not_matter():
+    wider = torch.cat([IDS, torch.zeros(3, 2, dtype=torch.long)], 1)
+    assert torch.equal(made()(IDS, LENGTHS).pooled, made()(wider, LENGTHS).pooled)
+
+
+def test_the_given_vectors_are_copied_not_shared():
+    vectors = torch.randn(9, 5, generator=generator(1))
+    network = WordGRU(vectors, dim=8, generator=generator())
+    with torch.no_grad():
+        network.words.weight.zero_()
+    assert float(vectors.abs().sum()) > 0
+
+
+def test_an_odd_dimension_is_refused():
+    with pytest.raises(ConfigError, match="even"):
+        made(dim=7)

@@ -1,0 +1,100 @@
+"""Heads against Fig. 3 written out, and every switch of the ablations."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pcme import ConfigError
+from pcme.nn.heads import HeadOptions, MeanHead, SigmaHead, softly_bounded
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def inputs(seed=1, batch=3, sites=4, local=6, pooled=5):
+    g = generator(seed)
+    return torch.randn(batch, sites, local, generator=g), torch.randn(batch, pooled, generator=g)
+
+
+def test_the_mean_is_that_of_figure_3():
+    head = MeanHead(6, 5, HeadOptions(8), project=True, generator=generator())
+    local, pooled = inputs()
+    attended = head.attention(local, None)
+    residual = torch.sigmoid(attended @ head.fc.weight.T + head.fc.bias)
+    base = pooled @ head.base.weight.T + head.base.bias
+    expected = F.normalize(F.layer_norm(base + residual, (8,)), dim=-1)
+    assert torch.allclose(head(local, pooled, None), expected, atol=1e-6)
+
+
+def test_means_have_length_one():
+    head = MeanHead(6, 5, HeadOptions(8), project=True, generator=generator())
+    assert torch.allclose(head(*inputs(), None).norm(dim=1), torch.ones(3))
+
+
+def test_log_sigma_is_a_plain_sum_about_its_start():
+    options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0))
+    head = SigmaHead(6, 5, options, project=True, generator=generator())
+    local, spread = inputs()
+    expected = (
+        spread @ head.base.weight.T
+        + head.base.bias
+        + head.attention(local, None) @ head.fc.weight.T
+        + head.fc.bias
+        - 3.0
+    )
+    assert torch.allclose(head(local, spread, None), expected, atol=1e-5)
+
+
+def test_a_sentence_vector_is_the_base_itself():
+    head = MeanHead(
+        6, 8, HeadOptions(8, mean_attention=False), project=False, generator=generator()
+    )
+    local, pooled = inputs(pooled=8)
+    assert torch.allclose(
+        head(local, pooled, None), F.normalize(F.layer_norm(pooled, (8,)), dim=-1), atol=1e-6
+    )
+
+
+def test_isotropic_has_one_number_an_item():
+    options = HeadOptions(8, covariance="isotropic")
+    for project, width in ((True, 5), (False, 8)):
+        head = SigmaHead(6, width, options, project=project, generator=generator())
+        assert head(*inputs(pooled=width), None).shape == (3, 1)
+
+
+def test_squashed_has_the_sigmoid_and_the_norm():
+    options = HeadOptions(8, sigma_squashed=True, log_sigma=-3.0, bounds=(-90.0, 90.0))
+    head = SigmaHead(6, 5, options, project=True, generator=generator())
+    local, spread = inputs()
+    inner = head.base(spread) + torch.sigmoid(head.fc(head.attention(local, None)))
+    assert torch.allclose(head(local, spread, None), F.layer_norm(inner, (8,)) - 3.0, atol=1e-5)
+
+
+def test_without_attention_the_sites_do_not_matter():
+    options = HeadOptions(8, mean_attention=False, sigma_attention=False)
+    for cls in (MeanHead, SigmaHead):
+        head = cls(6, 5, options, project=True, generator=generator())
+        local, pooled = inputs()
+        assert torch.equal(head(local, pooled, None), head(local + 1, pooled, None))
+
+
+def test_the_soft_bound_is_smooth_monotone_and_keeps_within():
+    x = torch.linspace(-50, 50, 2001, dtype=torch.float64, requires_grad=True)
+    y = softly_bounded(x, -8.0, 2.0)
+    assert float(y.detach().min()) >= -8 - 1e-4
+    assert float(y.detach().max()) <= 2
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    assert bool((slope >= 0).all())
+    inner = (x > -5) & (x < -1)
+    assert float(slope[inner].min()) > 0.9
+    assert float((y - x).detach().abs()[inner].max()) < 0.1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"covariance": "full"}, {"log_sigma": -20.0}, {"dim": 0}, {"log_sigma": 2.0}],
+)
+def test_options_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        HeadOptions(**{"dim": 8, **wrong})
