@@ -1,0 +1,222 @@
+"""ResNet: the paper's image backbone, in plain torch, with torchvision's parameter names.
+
+Official weight files load as they are. He et al. 2016, Deep Residual Learning; the stride of a
+bottleneck is on its 3x3 convolution, as in the files ("v1.5").
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pcme.errors import ConfigError, FormatError
+from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+
+__all__ = ["ResNet", "ResNetwork"]
+
+Depth = Literal[18, 34, 50, 101, 152]
+
+
+class _Shape(NamedTuple):
+    """How many residual blocks each stage has, and of which kind."""
+
+    repeats: tuple[int, int, int, int]
+    bottleneck: bool
+
+
+SHAPES: dict[int, _Shape] = {
+    18: _Shape((2, 2, 2, 2), bottleneck=False),
+    34: _Shape((3, 4, 6, 3), bottleneck=False),
+    50: _Shape((3, 4, 6, 3), bottleneck=True),
+    101: _Shape((3, 4, 23, 3), bottleneck=True),
+    152: _Shape((3, 8, 36, 3), bottleneck=True),
+}
+WIDTHS = (64, 128, 256, 512)
+
+
+class _Basic(nn.Module):
+    """Two 3x3 convolutions, added to their input."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = _shortcut(inputs, width, stride)
+
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d i j"]:
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
+
+
+class _Bottleneck(nn.Module):
+    """A 3x3 convolution between two 1x1 ones, added to their input."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, self.expansion * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(self.expansion * width)
+        self.downsample = _shortcut(inputs, self.expansion * width, stride)
+
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d i j"]:
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        y = self.bn3(self.conv3(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
+
+
+class ResNetwork(ImageNetwork):
+    """The convolutional part of a ResNet: 32 times fewer sites a side than pixels."""
+
+    mean = (0.485, 0.456, 0.406)
+    std = (0.229, 0.224, 0.225)
+
+    def __init__(self, depth: Depth) -> None:
+        super().__init__()
+        repeats, bottleneck = SHAPES[depth]
+        kind = _Bottleneck if bottleneck else _Basic
+        inputs = [64, *(kind.expansion * width for width in WIDTHS)]
+        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.layer1 = _stage(kind, inputs[0], WIDTHS[0], repeats[0], stride=1)
+        self.layer2 = _stage(kind, inputs[1], WIDTHS[1], repeats[1], stride=2)
+        self.layer3 = _stage(kind, inputs[2], WIDTHS[2], repeats[2], stride=2)
+        self.layer4 = _stage(kind, inputs[3], WIDTHS[3], repeats[3], stride=2)
+        self.features = inputs[4]
+
+    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
+        """The features of every site: 7x7 of 224x224 pixels."""
+        x = pixels.contiguous(memory_format=torch.channels_last)  # faster on a CPU
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.max_pool2d(x, 3, stride=2, padding=1)
+        maps: Tensor = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return maps.flatten(2).transpose(1, 2)
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """The stem and the four stages."""
+        stem = nn.Sequential(self.conv1, self.bn1)
+        return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
+
+
+@image_backbones.register("resnet")
+@dataclass(frozen=True)
+class ResNet(ImageBackbone):
+    """A residual network of `depth` layers; `weights` is a state dict (.pth or .safetensors)."""
+
+    depth: Depth = 50
+    weights: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.depth not in SHAPES:
+            known = ", ".join(map(str, SHAPES))
+            raise ConfigError(f"depth must be one of {known} - got {self.depth}")
+
+    def build(self, generator: torch.Generator) -> ResNetwork:
+        """The network, with the weights of the file or Kaiming-normal ones (He et al. 2015)."""
+        # A layer made on a real device would draw its first weights from the global stream.
+        with torch.device("meta"):
+            network = ResNetwork(self.depth)
+        network.to_empty(device="cpu")
+        if self.weights is None:
+            _draw(network, generator)
+        else:
+            _load(network, Path(self.weights))
+        return network
+
+
+def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
+    """A projection of the input where it does not have the shape of the output."""
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+def _stage(
+    kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: int, *, stride: int
+) -> nn.Sequential:
+    """Residual blocks of one width; the first of them changes the width and the size."""
+    others = [kind(kind.expansion * width, width, 1) for _ in range(repeats - 1)]
+    return nn.Sequential(kind(inputs, width, stride), *others)
+
+
+def _draw(network: ResNetwork, generator: torch.Generator) -> None:
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(
+                module.weight, mode="fan_out", nonlinearity="relu", generator=generator
+            )
+        elif isinstance(module, nn.BatchNorm2d):
+            module.reset_parameters()
+
+
+def _load(network: ResNetwork, path: Path) -> None:
+    """Copy a file's weights into the network, which must be exactly those it has."""
+    state = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
+    own = network.state_dict()
+    counters = {name for name in own if name.endswith(".num_batches_tracked")}
+    faults = {
+        "lacks": [name for name in own if name not in state and name not in counters],
+        "has the unknown": [name for name in state if name not in own],
+        "has the wrong shape for": [
+            name for name in own if name in state and state[name].shape != own[name].shape
+        ],
+    }
+    for fault, names in faults.items():
+        if names:
+            listing = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            raise FormatError(
+                f"{path}: not the weights of this ResNet - it {fault} {listing} "
+                f"({len(names)} in all) - give the file of the same depth"
+            )
+    # Old files count no batches; what the network holds now is uninitialised memory.
+    network.load_state_dict({name: torch.zeros((), dtype=torch.long) for name in counters} | state)
+
+
+def _read(path: Path) -> Mapping[str, Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise FormatError(
+            f"{path}: cannot be read - {error.strerror or error} - check the path"
+        ) from error
+    except Exception as error:  # damaged bytes can make the readers raise nearly anything
+        raise FormatError(
+            f"{path}: damaged, or not a file of tensors alone - {type(error).__name__} - "
+            "fetch it again, or save it with torch.save(model.state_dict(), path)"
+        ) from error
+    if not _is_state_dict(state):
+        raise FormatError(
+            f"{path}: not a state dict - it holds {_contents(state)} - "
+            "save it with torch.save(model.state_dict(), path)"
+        )
+    return cast("Mapping[str, Tensor]", state)
+
+
+def _is_state_dict(state: object) -> bool:
+    return isinstance(state, Mapping) and all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    )
+
+
+def _contents(state: object) -> str:
+    if not isinstance(state, Mapping):
+        return f"a {type(state).__name__}"
+    return ", ".join(map(str, list(state)[:3]))

@@ -1,0 +1,148 @@
+"""Every registered backbone keeps the promises of ImageNetwork. A new one is tested by existing."""
+
+import pytest
+import safetensors.torch
+import torch
+
+from pcme.nn import images
+
+# The cheapest member of each family; a backbone that is not named here is built as it is.
+PARAMS = {
+    "efficientnet-lite": {"pretrained": False},
+    "precomputed": {"features": 24},
+    "resnet": {"depth": 18},
+}
+everywhere = pytest.mark.parametrize("name", images.names())
+of_pixels = pytest.mark.parametrize("name", [n for n in images.names() if n != "precomputed"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
+    yield
+    torch.set_num_threads(threads)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def built(name, seed=0):
+    return images.create(name, **PARAMS.get(name, {})).build(seeded(seed))
+
+
+def batch(name, count, height=64, width=64):
+    shape = (6, 24) if name == "precomputed" else (3, height, width)
+    return torch.randn(count, *shape, generator=seeded(5))
+
+
+def bits(network):
+    return {key: value.clone() for key, value in network.state_dict().items()}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (96, 96), (224, 224), (64, 96), (97, 65)])
+@everywhere
+def test_pictures_of_any_size_become_sites(name, height, width):
+    network = built(name).eval()
+    with torch.no_grad():
+        sites = network(batch(name, 2, height, width))
+    assert sites.ndim == 3
+    assert sites.shape[0] == 2
+    assert sites.shape[1] > 1
+    assert sites.shape[2] == network.features
+    assert sites.isfinite().all()
+
+
+@of_pixels
+def test_sites_come_a_row_after_the_other(name):
+    network = built(name).eval()
+    plain = batch(name, 1, 128, 256)
+    marked = plain.clone()
+    marked[:, :, :24, -24:] += 3  # the upper right corner
+    with torch.no_grad():
+        change = (network(marked) - network(plain)).norm(dim=-1).squeeze(0)
+    rows = round((len(change) / 2) ** 0.5)
+    grid = change.view(rows, 2 * rows)
+    quarters = [half.sum() for part in grid.chunk(2) for half in part.chunk(2, dim=1)]
+    assert max(quarters) == quarters[1]
+
+
+@everywhere
+def test_gradients_reach_the_first_layer(name):
+    network, pictures = built(name).train(), batch(name, 4).requires_grad_()
+    network(pictures).square().mean().backward()
+    for start in (pictures, *list(network.parameters())[:1]):
+        assert start.grad.isfinite().all()
+        assert start.grad.abs().max() > 0
+
+
+@everywhere
+def test_an_item_does_not_depend_on_its_neighbours_in_evaluation(name):
+    network, pictures = built(name).eval(), batch(name, 5)
+    with torch.no_grad():
+        together = network(pictures)
+        alone = torch.cat([network(picture[None]) for picture in pictures])
+    assert (together - alone).abs().max() <= 1e-5 * together.abs().max()
+
+
+@everywhere
+def test_a_saved_network_comes_back_to_the_bit(name):
+    first, second, pictures = built(name, 0).eval(), built(name, 1).eval(), batch(name, 2)
+    second.load_state_dict(safetensors.torch.load(safetensors.torch.save(first.state_dict())))
+    assert same(bits(first), bits(second))
+    with torch.no_grad():
+        assert torch.equal(first(pictures), second(pictures))
+
+
+@everywhere
+def test_blocks_hold_everything_once_and_in_order(name):
+    network = built(name)
+    blocks = network.blocks()
+    for kind in ("parameters", "buffers"):
+        inside = [id(tensor) for block in blocks for tensor in getattr(block, kind)()]
+        assert inside == [id(tensor) for tensor in getattr(network, kind)()]
+
+
+@everywhere
+def test_weights_come_from_the_generator_alone(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        before = torch.get_rng_state()
+        first = bits(built(name, 7))
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.manual_seed(2)
+        assert same(bits(built(name, 7)), first)
+    assert not first or not same(bits(built(name, 8)), first)
+
+
+@everywhere
+def test_nothing_is_left_uninitialised(name, monkeypatch):
+    empty_like, made = torch.empty_like, []
+
+    def marked(*args, **kwargs):
+        made.append(empty_like(*args, **kwargs).fill_(77))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "empty_like", marked)  # where memory of the real device comes from
+    state = built(name).state_dict()
+    assert len(made) == len(state)
+    assert not any((tensor == 77).any() for tensor in state.values())
+
+
+@everywhere
+def test_a_frozen_network_stays_as_it_is(name):
+    network, pictures = built(name), batch(name, 2)
+    network.requires_grad_(False)
+    network.eval()
+    before = bits(network)
+    for _ in range(3):
+        assert not network(pictures).requires_grad
+    assert same(bits(network), before)
+    network.train()
+    network(pictures)
+    assert not before or not same(bits(network), before)  # batch norm moves where it is not frozen

