@@ -1,0 +1,299 @@
+"""How weights move: AdamP, the schedule of its rate, the clipping of gradients, and their average.
+
+>>> weight = nn.Parameter(torch.ones(2, 2))
+>>> optimiser = AdamP([weight], lr=0.1)
+>>> weight.square().sum().backward()
+>>> clip_gradients([weight], 1.0).item(), optimiser.step()
+(4.0, None)
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, overload
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from pcme.errors import ConfigError, ShapeError
+
+__all__ = ["AdamP", "ExponentialAverage", "clip_gradients", "cosine_with_warmup"]
+
+Options = dict[str, Any]
+"""What torch keeps, by name, for a group of parameters, or for one parameter."""
+
+Weight = Float[Tensor, "n *rest"]
+Named = Mapping[str, Shaped[Tensor, "..."]]
+
+
+class AdamP(torch.optim.Optimizer):
+    """Adam that does not lengthen a weight which is normalised anyway.
+
+    The length of a weight w in front of a normalisation changes nothing but the size of the steps
+    that follow. Its gradient is orthogonal to it: where |cos(w, ∇)| < δ/√dim(w), for every row of w
+    or else for w as a whole, the part of Adam's step along w is removed, and the weight decay,
+    which elsewhere undoes the lengthening, is multiplied by `wd_ratio`. Parameters of fewer than
+    two axes take Adam's step. Weight decay is decoupled.
+
+    Relation: Heo et al., "AdamP: Slowing Down the Slowdown for Momentum Optimizers on
+    Scale-invariant Weights", ICLR 2021; the same numbers as its package `adamp`, to rounding.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Options],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        delta: float = 0.1,
+        wd_ratio: float = 0.1,
+        nesterov: bool = False,
+    ) -> None:
+        amounts = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
+        amounts |= {"delta": delta, "wd_ratio": wd_ratio}
+        for name, value in amounts.items():
+            if not 0 <= value < math.inf:
+                raise ConfigError(f"AdamP: {name} must be finite and at least 0 - got {value}")
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ConfigError(f"AdamP: both betas must be from 0 to below 1 - got {betas}")
+        super().__init__(params, {**amounts, "betas": tuple(betas), "nesterov": nesterov})
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """The closure's loss, after one step along the gradients; None without a closure."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            flat: list[tuple[Tensor, Tensor, Options]] = []
+            for p in (p for p in group["params"] if p.grad is not None):
+                state = self._counted(p, p.grad)
+                if p.ndim > 1 and p.numel():
+                    _step_weight(p, p.grad, state, group)
+                else:
+                    flat.append((p, p.grad, state))
+            _step_flat(flat, group)
+        return loss
+
+    def _counted(self, p: Tensor, gradient: Tensor) -> Options:
+        """The state of a parameter, made when it is missing, with one more step in it."""
+        if gradient.is_sparse or p.is_complex():
+            raise ConfigError(
+                f"AdamP needs dense gradients of real numbers - got those of a {p.dtype} "
+                f"parameter {list(p.shape)} - use nn.Embedding(sparse=False)"
+            )
+        state: Options = self.state[p]
+        if not state:
+            state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+        state["step"] += 1
+        return state
+
+
+def cosine_with_warmup(step: int, *, total: int, warmup: int, floor: float = 0.0) -> float:
+    """The factor on the learning rate at a step, counted from 0: a line up, then half a cosine.
+
+    (step + 1) / warmup before step `warmup`; then floor + (1 − floor) (1 + cos πt) / 2, t going
+    from 0 at step `warmup` to 1 at step `total`, the first that is not made; `floor` ever after.
+
+    >>> [round(cosine_with_warmup(step, total=6, warmup=2), 3) for step in range(7)]
+    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
+    """
+    if not (step >= 0 and 0 <= warmup <= total and 0 <= floor <= 1):
+        raise ConfigError(
+            "a schedule needs step ≥ 0, 0 ≤ warmup ≤ total and 0 ≤ floor ≤ 1 - got "
+            f"step={step}, warmup={warmup}, total={total}, floor={floor}"
+        )
+    if step < warmup:
+        return (step + 1) / warmup
+    if step >= total:
+        return floor
+    fallen = (step - warmup) / (total - warmup)
+    return floor + (1 - floor) * (1 + math.cos(math.pi * fallen)) / 2
+
+
+@torch.no_grad()
+def clip_gradients(params: Iterable[Tensor], limit: float) -> Float[Tensor, ""]:
+    """The norm of all gradients together, which are then scaled, in place, to at most `limit`.
+
+    A norm that is not finite leaves the gradients as they are: look at it before the step.
+    """
+    if not limit > 0:
+        raise ConfigError(f"the limit of the gradients' norm must be positive - got {limit}")
+    gradients = [p.grad for p in params if p.grad is not None]
+    total = nn.utils.get_total_norm(gradients)
+    norm = float(total)
+    if math.isfinite(norm) and norm > limit:
+        torch._foreach_mul_(gradients, limit / norm)
+    return total
+
+
+class ExponentialAverage:
+    """The mean of a module's parameters over the updates, each weighing `decay` times the next.
+
+    Σ decay^(n−i) wᵢ / Σ decay^(n−i) over the updates i = 1 … n; what the weights were before the
+    first update has no part in it. Buffers are those of the last update.
+
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> average = ExponentialAverage(layer, decay=0.5)
+    >>> for value in (0.0, 3.0):
+    ...     _ = nn.init.constant_(layer.weight, value)
+    ...     average.update(layer)
+    >>> with average.apply_to(layer):
+    ...     layer.weight.item()
+    2.0
+    >>> layer.weight.item()
+    3.0
+    """
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        if not 0 <= decay < 1:
+            raise ConfigError(f"the decay of an average must be from 0 to below 1 - got {decay}")
+        self.decay = decay
+        self._updates = 0
+        self._means = {name: _wide(p).clone() for name, p in _parameters(module).items()}
+        self._buffers = {name: b.clone() for name, b in module.named_buffers()}
+
+    @torch.no_grad()
+    def update(self, module: nn.Module) -> None:
+        """Take the module's present weights into the average."""
+        present = _in_order(_parameters(module), like=self._means)
+        self._updates += 1
+        weight = (1 - self.decay) / (1 - self.decay**self._updates)
+        if present:
+            torch._foreach_lerp_(list(self._means.values()), list(map(_wide, present)), weight)
+        self._buffers = {name: b.clone() for name, b in module.named_buffers()}
+
+    @contextmanager
+    def apply_to(self, module: nn.Module) -> Iterator[None]:
+        """Give the module the average within a `with` block, then its own weights, bit for bit."""
+        own = _parameters(module) | dict(module.named_buffers())
+        average = _in_order(self._means | self._buffers, like=own)
+        kept = [tensor.clone() for tensor in own.values()]
+        try:
+            _copy(own.values(), average)
+            yield
+        finally:
+            _copy(own.values(), kept)
+
+    def state(self) -> dict[str, Shaped[Tensor, "..."]]:
+        """All that the average consists of, as tensors by name, not copied."""
+        means = {f"mean.{name}": mean for name, mean in self._means.items()}
+        buffers = {f"buffer.{name}": buffer for name, buffer in self._buffers.items()}
+        return {"updates": torch.tensor(self._updates), **means, **buffers}
+
+    def load(self, state: Named) -> None:
+        """Go on, bit for bit, from what `state` gave for a module built alike."""
+        own = self.state()
+        _copy(own.values(), _in_order(state, like=own))
+        self._updates = int(own["updates"])
+
+
+def _step_flat(moved: Sequence[tuple[Tensor, Tensor, Options]], group: Options) -> None:
+    """`_step_weight` of the parameters that are never projected: each call takes all of them."""
+    if not moved:
+        return
+    params, gradients = [p for p, _, _ in moved], [gradient for _, gradient, _ in moved]
+    means = [state["exp_avg"] for _, _, state in moved]
+    squares = [state["exp_avg_sq"] for _, _, state in moved]
+    sizes, epsilons = zip(*(_rates(state["step"], group) for _, _, state in moved), strict=True)
+    beta1, beta2 = group["betas"]
+    torch._foreach_lerp_(means, gradients, 1 - beta1)
+    torch._foreach_mul_(squares, beta2)
+    torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta2)
+    denominators = torch._foreach_sqrt(squares)
+    torch._foreach_add_(denominators, epsilons)
+    if group["nesterov"]:
+        means = list(torch._foreach_lerp(gradients, means, beta1))
+    torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+    torch._foreach_addcdiv_(params, means, denominators, [-size for size in sizes])
+
+
+def _step_weight(weight: Weight, gradient: Weight, state: Options, group: Options) -> None:
+    """AdamP's step of one weight; on a CPU faster than all at once: it stays in the cache."""
+    beta1, beta2 = group["betas"]
+    size, eps = _rates(state["step"], group)
+    mean = state["exp_avg"].lerp_(gradient, 1 - beta1)
+    square = state["exp_avg_sq"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    denominator = square.sqrt().add_(eps)
+    if group["nesterov"]:
+        mean = torch.lerp(gradient, mean, beta1)
+    direction = torch.div(mean, denominator, out=denominator)
+    decay = group["lr"] * group["weight_decay"]
+    length = _length_if_invariant(weight, gradient, group)
+    if length is not None:
+        _remove_radial(direction, weight, length + group["eps"])
+        decay *= group["wd_ratio"]
+    weight.mul_(1 - decay).add_(direction, alpha=-size)
+
+
+def _rates(step: int, group: Options) -> tuple[float, float]:
+    """lr √c₂/c₁ and eps √c₂ in (lr √c₂/c₁) m / (√v + eps √c₂) = lr (m/c₁) / (√(v/c₂) + eps).
+
+    c = 1 − β^step, what the moments lack at the start; as numbers they cost no pass over memory.
+    """
+    beta1, beta2 = group["betas"]
+    root = math.sqrt(1 - beta2**step)
+    return group["lr"] * root / (1 - beta1**step), group["eps"] * root
+
+
+def _length_if_invariant(
+    weight: Weight, gradient: Weight, group: Options
+) -> Float[Tensor, " n"] | Float[Tensor, " 1"] | None:
+    """The lengths of the rows, or of the whole, if orthogonal to the gradient; None otherwise."""
+    rows, slopes, eps = weight.flatten(1), gradient.flatten(1), group["eps"]
+    dots: Tensor = torch.linalg.vecdot(rows, slopes)
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    steepness: Tensor = torch.linalg.vector_norm(slopes, dim=1)
+    for size in (rows.shape[1], rows.numel()):
+        cosines = dots.abs() / (lengths.clamp(min=eps) * steepness.clamp(min=eps))
+        if bool(cosines.max() < group["delta"] / math.sqrt(size)):
+            return lengths
+        dots = dots.sum(0, keepdim=True)
+        lengths, steepness = lengths.norm()[None], steepness.norm()[None]
+    return None
+
+
+def _remove_radial(
+    direction: Weight, weight: Weight, length: Float[Tensor, " n"] | Float[Tensor, " 1"]
+) -> None:
+    """Take from a direction its part along each row of the weight, or along the whole, in place."""
+    along = torch.linalg.vecdot(weight.flatten(1), direction.flatten(1))
+    if len(length) == 1:
+        along = along.sum(0, keepdim=True)
+    parts = (along / length.square()).view(-1, *[1] * (weight.ndim - 1))
+    direction.addcmul_(weight, parts, value=-1)
+
+
+def _parameters(module: nn.Module) -> dict[str, Float[Tensor, "..."]]:
+    return {name: p.detach() for name, p in module.named_parameters()}
+
+
+def _wide(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """In single precision at least: in half, most updates of an average are rounded to nothing."""
+    return p.to(torch.promote_types(p.dtype, torch.float32))
+
+
+def _in_order(tensors: Named, *, like: Named) -> list[Shaped[Tensor, "..."]]:
+    """The tensors in the order of others, which must have the same names and shapes."""
+    given, needed = ({(k, tuple(t.shape)) for k, t in side.items()} for side in (tensors, like))
+    if differing := sorted({name for name, _ in given ^ needed}):
+        raise ShapeError(
+            "an average fits only modules built like the one it was made for - this one differs "
+            f"in {len(differing)} tensors, first {differing[0]} - build it from the same settings"
+        )
+    return [tensors[name] for name in like]
+
+
+@torch.no_grad()
+def _copy(to: Iterable[Shaped[Tensor, "..."]], values: Iterable[Shaped[Tensor, "..."]]) -> None:
+    for target, value in zip(to, values, strict=True):
+        target.copy_(value)
