@@ -1,0 +1,77 @@
+"""Method: what is trained and how it is judged; Objective: the loss of a batch, term by term.
+
+A method is one file of this package: a frozen dataclass whose fields are its parameters, under
+`@registry.register(name)`. The rest of the program (data, backbones, schedule) does not know which
+method it runs.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pcme.embedding import Embedding
+from pcme.nn.heads import HeadOptions
+from pcme.registry import Registry
+from pcme.scores.base import Score
+
+__all__ = ["Method", "Objective", "Terms", "registry"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The parts of a loss and their weights, under the names that logs and tests use.
+
+    >>> Terms({"match": torch.tensor(2.0), "kl": torch.tensor(10.0)}, {"kl": 0.1}).total
+    tensor(3.)
+    """
+
+    values: Mapping[str, Float[Tensor, ""]]
+    weights: Mapping[str, float]
+
+    @property
+    def total(self) -> Float[Tensor, ""]:
+        """The weighted sum; a term without a weight counts once."""
+        parts = [self.weights.get(name, 1.0) * value for name, value in self.values.items()]
+        return torch.stack(parts).sum()
+
+
+class Objective(nn.Module, ABC):
+    """The loss of a batch; it may have parameters of its own, such as Eq. (3)'s a and b."""
+
+    @abstractmethod
+    def forward(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b b"],
+        generator: torch.Generator,
+    ) -> Terms:
+        """The terms; `matches[i, j]` says whether caption j is true of image i."""
+
+    @abstractmethod
+    def score(self) -> Score:
+        """The score this objective trains, with what it has learned so far."""
+
+    def report(self) -> dict[str, float]:
+        """What is worth watching while it trains."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method as a user names it."""
+
+    @abstractmethod
+    def heads(self, dim: int) -> HeadOptions:
+        """What the two towers' heads look like."""
+
+    @abstractmethod
+    def objective(self) -> Objective:
+        """The loss."""
+
+
+registry: Registry[Method] = Registry("method")

@@ -1,0 +1,194 @@
+"""The soft contrastive methods against plain loops, and every switch."""
+
+import math
+
+import pytest
+import torch
+
+from pcme import ConfigError, Gaussian, Points, methods
+from pcme.methods.base import Terms
+from pcme.methods.pcme import positive_weights
+from pcme.methods.regularisers import kl_to_standard_normal, uniformity
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def gaussians(n=5, dim=4, seed=0, width=None):
+    g = generator(seed)
+    mean = torch.nn.functional.normalize(torch.randn(n, dim, generator=g, dtype=torch.float64))
+    log_sigma = -2 + 0.3 * torch.randn(n, width or dim, generator=g, dtype=torch.float64)
+    return Gaussian(mean, log_sigma)
+
+
+MATCHES = torch.tensor(
+    [
+        [True, True, False, False, False],
+        [True, True, False, False, False],
+        [False, True, True, False, False],
+        [False, False, False, True, False],
+        [False, False, False, False, True],
+    ]
+)
+
+
+def overlap_probability(image, caption, a, b):
+    total = 0.0
+    for m1, s1, m2, s2 in zip(*image, *caption, strict=True):
+        v = math.exp(2 * s1) + math.exp(2 * s2)
+        total += (m1 - m2) ** 2 / v + math.log(v)
+    return 1 / (1 + math.exp(-(b - a * total / (2 * len(image[0])))))
+
+
+@pytest.mark.parametrize("positives", ["diagonal", "matches", "matches-weighted"])
+def test_the_overlap_loss_against_a_loop(positives):
+    images, captions = gaussians(seed=1), gaussians(seed=2)
+    method = methods.create("pcme-overlap", positives=positives, kl_weight=0.0)
+    terms = method.objective().double()(images, captions, MATCHES, generator())
+    total = 0.0
+    for i in range(5):
+        for j in range(5):
+            true = i == j if positives == "diagonal" else bool(MATCHES[i, j])
+            share = int(MATCHES[:, j].sum()) if positives == "matches-weighted" and true else 1
+            p = overlap_probability(
+                (images.mean[i].tolist(), images.log_sigma[i].tolist()),
+                (captions.mean[j].tolist(), captions.log_sigma[j].tolist()),
+                10.0,
+                -15.0,
+            )
+            total -= math.log(p if true else 1 - p) / share
+    assert math.isclose(float(terms.values["match"]), total / 5, rel_tol=1e-5)
+
+
+def test_the_mean_only_loss_against_a_loop():
+    points = [Points(gaussians(seed=s).mean[:, None]) for s in (1, 2)]
+    terms = methods.create("pcme-mu").objective().double()(*points, MATCHES, generator())
+    total = 0.0
+    for i in range(5):
+        for j in range(5):
+            distance = float((points[0].x[i] - points[1].x[j]).norm())
+            p = 1 / (1 + math.exp(10 * distance - 10))
+            total -= math.log(p if MATCHES[i, j] else 1 - p)
+    assert math.isclose(float(terms.values["match"]), total / 5, rel_tol=1e-5)
+    assert "kl" not in terms.values
+
+
+def test_sampled_tends_to_analytic():
+    images, captions = gaussians(seed=1), gaussians(seed=2)
+    exact = methods.create("pcme", likelihood="analytic").objective().double()
+    drawn = methods.create("pcme", likelihood="sampled", samples=400).objective().double()
+    left, right = (
+        o(images, captions, MATCHES, generator(3)).values["match"] for o in (exact, drawn)
+    )
+    assert abs(float(left - right)) < 0.02 * float(left)
+
+
+def test_kl_is_that_of_torch():
+    items = gaussians(seed=3)
+    normal = torch.distributions.Normal(items.mean, items.sigma)
+    standard = torch.distributions.Normal(torch.zeros(()).double(), torch.ones(()).double())
+    expected = torch.distributions.kl_divergence(normal, standard).mean()
+    assert torch.allclose(kl_to_standard_normal(items), expected)
+
+
+def test_kl_of_an_isotropic_item_is_that_of_a_diagonal_one():
+    one = gaussians(seed=3, width=1)
+    all_of_them = Gaussian(one.mean, one.log_sigma.expand(-1, 4).clone())
+    assert torch.allclose(kl_to_standard_normal(one), kl_to_standard_normal(all_of_them))
+
+
+def test_uniformity_against_a_loop_and_its_order():
+    x = gaussians(n=6, seed=4).mean
+    pairs = [(i, j) for i in range(6) for j in range(i)]
+    expected = math.log(
+        sum(math.exp(-2 * float((x[i] - x[j]).square().sum())) for i, j in pairs) / len(pairs)
+    )
+    assert math.isclose(float(uniformity(x)), expected, rel_tol=1e-9)
+    assert float(uniformity(x)) < float(uniformity(x[:1].expand(6, 4).contiguous())) == 0.0
+
+
+@pytest.mark.parametrize("size", [3, 6])
+def test_terms_do_not_depend_on_the_size_of_the_batch(size):
+    """The same pairs twice over: kl is unchanged, and so is uniformity up to its zero pairs."""
+    images = gaussians(n=size, seed=1)
+    assert torch.allclose(
+        kl_to_standard_normal(images), kl_to_standard_normal(Gaussian.cat([images, images]))
+    )
+
+
+def test_gradients_reach_everything():
+    for name in methods.names():
+        method = methods.create(name)
+        objective = method.objective().double()
+        raw = [gaussians(seed=s) for s in (1, 2)]
+        leaves = [t.requires_grad_() for g in raw for t in (g.mean, g.log_sigma)]
+        items = (
+            [Points(g.mean[:, None]) for g in raw] if method.heads(4).covariance == "none" else raw
+        )
+        terms = objective(*items, MATCHES, generator())
+        terms.total.backward()
+        assert objective.scale.grad is not None
+        assert objective.shift.grad is not None
+        assert float(leaves[0].grad.abs().sum()) > 0
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_the_score_is_the_probability_that_was_trained(name):
+    method = methods.create(name)
+    objective = method.objective()
+    with torch.no_grad():
+        objective.scale.fill_(7.0)
+    images, captions = (
+        Gaussian(g.mean.float(), g.log_sigma.float())
+        for g in (gaussians(seed=1), gaussians(seed=2))
+    )
+    if method.heads(4).covariance == "none":
+        images, captions = (Points(g.mean[:, None]) for g in (images, captions))
+    everything = torch.ones(5, 5, dtype=torch.bool)
+    kind = {"likelihood": "sampled"} if isinstance(images, Points) else {}
+    trained = methods.create(name, positives="matches", **kind).objective()
+    trained.load_state_dict(objective.state_dict())
+    nll = trained(images, captions, everything, generator()).values["match"] * 5
+    assert math.isclose(-float(objective.score()(images, captions).sum()), float(nll), rel_tol=1e-3)
+
+
+def test_the_diagonal_ignores_the_truth():
+    target, weights = positive_weights(MATCHES, "diagonal")
+    assert torch.equal(target, torch.eye(5, dtype=torch.bool))
+    assert bool((weights == 1).all())
+
+
+def test_a_captions_positives_share_one():
+    target, weights = positive_weights(MATCHES, "matches-weighted")
+    assert torch.allclose((weights * target).sum(0), torch.ones(5))
+    assert bool((weights[~MATCHES] == 1).all())
+
+
+def test_a_caption_without_any_match_weighs_nothing_wrong():
+    none = torch.zeros(3, 3, dtype=torch.bool)
+    target, weights = positive_weights(none, "matches-weighted")
+    assert not target.any()
+    assert bool((weights == 1).all())
+
+
+def test_terms_add_up():
+    terms = Terms({"a": torch.tensor(1.0), "b": torch.tensor(3.0)}, {"b": 0.5})
+    assert float(terms.total) == 2.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"likelihood": "exact"},
+        {"positives": "all"},
+        {"scale": 0.0},
+        {"samples": 0},
+        {"covariance": "none", "likelihood": "overlap"},
+        {"covariance": "full"},
+        {"sampels": 3},
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        methods.create("pcme", **wrong).heads(8)
