@@ -21,26 +21,35 @@ __all__ = [
     "FormatError",
     "Gaussian",
     "Matches",
+    "Model",
     "PcmeError",
     "Points",
     "Ranking",
     "ShapeError",
     "data",
+    "load",
+    "methods",
     "metrics",
     "pair_nll",
+    "recipes",
     "scores",
+    "train",
 ]
 
 if TYPE_CHECKING:
     import pcme.data as data
+    import pcme.methods as methods
     import pcme.metrics as metrics
+    import pcme.recipes as recipes
     import pcme.scores as scores
     from pcme.data.dataset import CaptionDataset
     from pcme.embedding import Gaussian, Points
     from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
     from pcme.likelihood import pair_nll
     from pcme.matches import Matches
+    from pcme.model import Model, load
     from pcme.ranking import Ranking
+    from pcme.training import train
 else:  # a type checker must not see __getattr__: it would accept any misspelt name
     _HOME = {
         "CaptionDataset": "data.dataset",
@@ -49,11 +58,14 @@ else:  # a type checker must not see __getattr__: it would accept any misspelt n
         "FormatError": "errors",
         "Gaussian": "embedding",
         "Matches": "matches",
+        "Model": "model",
         "PcmeError": "errors",
         "Points": "embedding",
         "Ranking": "ranking",
         "ShapeError": "errors",
+        "load": "model",
         "pair_nll": "likelihood",
+        "train": "training",
     }
 
     def __getattr__(name: str) -> object:

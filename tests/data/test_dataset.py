@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pcme import ConfigError, DataError, ShapeError
-from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Subset
+from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Remembered, Subset
 from pcme.data.pixels import ImageError
 from tests.helpers import picture
 
@@ -141,3 +141,18 @@ def test_a_subset_of_images_is_a_view(tmp_path):
     assert (len(view), view.id(0), view.load(0).size) == (1, "b.png", (5, 4))
     assert view.path(0) == tmp_path / "b.png"
     assert view.stamp(0) != "missing"
+
+
+def test_pictures_are_remembered_up_to_the_limit(tmp_path):
+    for name in ("a.png", "b.png"):
+        picture(tmp_path / name, size=(10, 10))
+    files = Files(tmp_path, ["a.png", "b.png", "c.png"])
+    kept = Remembered(files, limit=400)
+    first = [kept.load(i) for i in (0, 1)]
+    (tmp_path / "a.png").unlink()
+    assert kept.load(0) is first[0]
+    assert kept.load(1) is not first[1]  # 400 bytes are one picture of 10 x 10
+    with pytest.raises(ImageError):
+        kept.load(2)
+    assert (len(kept), kept.id(1), kept.path(1)) == (3, "b.png", tmp_path / "b.png")
+    assert kept.stamp(1) == files.stamp(1)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from pcme import __version__
-from pcme.cli import data
+from pcme.cli import data, train
 from pcme.cli.output import Json, print_json, print_table
 from pcme.errors import PcmeError
 from pcme.registry import Registry
@@ -50,6 +50,7 @@ app = typer.Typer(
 list_app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme list scores --json")
 app.add_typer(list_app, name="list", help="List what can be chosen by name.")
 app.add_typer(data.app, name="data", help="List, check and look at datasets.")
+train.register(app)
 
 
 @app.callback()
@@ -73,6 +74,20 @@ def list_scores(*, as_json: Json = False) -> None:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table(columns, [(name, ", ".join(others), text) for name, others, text in rows])
+
+
+@list_app.command("recipes", epilog="[bold]Example:[/bold] pcme list recipes --json")
+def list_recipes(*, as_json: Json = False) -> None:
+    """List the recipes that `pcme train` knows: name, data, backbone, method."""
+    from pcme import recipes
+
+    found = [recipes.get(name) for name in recipes.names()]
+    rows = [(r.name, r.data.kind, r.image.kind, r.method.kind) for r in found]
+    columns = ("name", "data", "image", "method")
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme demo")

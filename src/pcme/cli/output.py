@@ -12,7 +12,9 @@ import typer
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Json", "print_json", "print_table", "progress_bar"]
+    from pcme.cli.reporter import BarReporter
+
+__all__ = ["Json", "print_json", "print_table", "progress_bar", "training_bar"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -43,6 +45,15 @@ def progress_bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
     """
     with _progress() as progress:
         yield lambda name: _mover(progress, name)
+
+
+@contextmanager
+def training_bar() -> Iterator[BarReporter]:
+    """A reporter that draws a training run on stderr: step, rate, time left, the loss's terms."""
+    from pcme.cli.reporter import BarReporter
+
+    with _progress() as progress:
+        yield BarReporter(progress)
 
 
 def _progress() -> Progress:

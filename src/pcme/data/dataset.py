@@ -36,6 +36,7 @@ __all__ = [
     "Files",
     "ImageSource",
     "Named",
+    "Remembered",
     "Subset",
     "registry",
 ]
@@ -121,6 +122,45 @@ class Subset(ImageSource):
     def path(self, index: int) -> Path | None:
         """The picture's own file, where it has one."""
         return self.source.path(int(self.indices[index]))
+
+
+class Remembered(ImageSource):
+    """A source whose pictures are read, or drawn, once: kept in memory up to `limit` bytes.
+
+    Safe in threads: two that ask for the same picture at once may both read it, no more.
+    """
+
+    def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
+        self.source, self.limit = source, limit
+        self._kept: dict[int, Image.Image] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def id(self, index: int) -> str:
+        """The id in the source."""
+        return self.source.id(index)
+
+    def load(self, index: int) -> Image.Image:
+        """The picture; whoever changes it changes it for all."""
+        kept = self._kept.get(index)
+        if kept is not None:
+            return kept
+        image = self.source.load(index)
+        size = 4 * image.width * image.height  # Pillow keeps four bytes a pixel
+        if self._bytes + size <= self.limit:
+            self._bytes += size
+            self._kept[index] = image
+        return image
+
+    def stamp(self, index: int) -> str:
+        """The stamp in the source."""
+        return self.source.stamp(index)
+
+    def path(self, index: int) -> Path | None:
+        """The picture's own file, where it has one."""
+        return self.source.path(index)
 
 
 @runtime_checkable

@@ -1,0 +1,111 @@
+"""pcme train, pcme show: from a recipe to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, training_bar
+
+if TYPE_CHECKING:
+    from pcme.recipe import Recipe
+
+__all__ = ["register"]
+
+Name = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a .toml or .json file.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the program."""
+    app.command(epilog="[bold]Example:[/bold] pcme train aviary --out runs/aviary")(train)
+    app.command(epilog="[bold]Example:[/bold] pcme show aviary-tiny --diff aviary")(show)
+
+
+def train(
+    recipe: Name,
+    *,
+    out: Annotated[Path, typer.Option(help="The run's folder.")],
+    data_root: Annotated[
+        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a key: method.samples=3. May be given several times."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of everything random.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run from its newest checkpoint.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first image or caption with a problem.")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Threads that make batches.", min=0)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Train a model: the run's folder gets its weights, vocabulary, metrics and checkpoints."""
+    from pcme.training import train as run
+
+    chosen = _recipe(recipe).changed(
+        [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
+    )
+    with training_bar() as reporter:
+        run(
+            chosen,
+            out,
+            data_root=data_root,
+            resume=resume,
+            workers=workers,
+            strict=strict,
+            reporter=reporter,
+        )
+    figures = reporter.figures
+    if as_json:
+        print_json({"run": str(out), "recipe": chosen.name, "validation": figures})
+        return
+    _print_figures(figures)
+    typer.echo(f"wrote {out}")
+    if reporter.problems:
+        typer.echo(reporter.problems, err=True)
+
+
+def show(
+    recipe: Name,
+    *,
+    diff: Annotated[str | None, typer.Option(help="Only what differs from this recipe.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a recipe, or in what it differs from another."""
+    from pcme.recipes import difference
+
+    if diff is None:
+        print_json(_recipe(recipe).record())
+        return
+    found = difference(_recipe(recipe), _recipe(diff))
+    if as_json:
+        print_json({key: {"base": base, "recipe": own} for key, (base, own) in found.items()})
+    else:
+        rows = [(key, str(base), str(own)) for key, (base, own) in found.items()]
+        print_table(("key", diff, recipe), rows)
+
+
+def _recipe(name: str) -> Recipe:
+    from pcme import recipes
+    from pcme.recipe import from_file
+
+    path = Path(name)
+    return from_file(path) if path.suffix in (".toml", ".json") else recipes.get(name)
+
+
+def _print_figures(figures: Mapping[str, Mapping[str, float]]) -> None:
+    if not figures:
+        return
+    columns = list(next(iter(figures.values())))
+    rows = [
+        (way, *(f"{100 * values[name]:.1f}" for name in columns)) for way, values in figures.items()
+    ]
+    print_table(("validation, %", *columns), rows)

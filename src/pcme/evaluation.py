@@ -1,0 +1,105 @@
+"""Evaluate: embed a split, score it both ways, measure against the truth.
+
+Figures are per-query means; what a random order would reach (`chance`) stands beside them.
+Paper: §4.1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from pcme import metrics
+from pcme.data.batches import image_batches
+from pcme.data.dataset import CaptionDataset
+from pcme.data.features import FeatureCache
+from pcme.data.problems import Problems
+from pcme.embedding import Embedding, Gaussian, Points
+from pcme.matches import Matches
+from pcme.model import Model
+from pcme.scores.base import Score
+
+__all__ = ["Embedded", "embed", "retrieval"]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A split's embeddings, and the split without what could not be embedded."""
+
+    dataset: CaptionDataset
+    images: Embedding
+    captions: Embedding
+
+
+def embed(
+    model: Model,
+    dataset: CaptionDataset,
+    problems: Problems,
+    *,
+    features: FeatureCache | None = None,
+    batch_size: int = 64,
+    workers: int = 2,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Embedded:
+    """Every image once and every caption once; unusable images leave with their captions."""
+    model.eval()
+    indices: list[Int64[np.ndarray, " b"]] = []
+    parts: list[Embedding] = []
+    source = (
+        _cached_batches(features, batch_size)
+        if features is not None
+        else image_batches(
+            dataset.images,
+            model.transform,
+            batch_size=batch_size,
+            problems=problems,
+            workers=workers,
+        )
+    )
+    with torch.no_grad():
+        for rows, inputs in source:
+            indices.append(rows)
+            parts.append(model.embed_images(inputs))
+            progress(int(rows[-1]) + 1, len(dataset.images))
+    kept = np.concatenate(indices)
+    part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
+    return Embedded(part, _joined(parts), model.encode_captions(list(part.captions)))
+
+
+def retrieval(
+    score: Score, images: Embedding, captions: Embedding, matches: Matches
+) -> dict[str, dict[str, float]]:
+    """{direction: {metric: mean}} of both directions; `matches` has captions as queries."""
+    return {
+        "i2t": _measured(score, images, captions, matches.T),
+        "t2i": _measured(score, captions, images, matches),
+    }
+
+
+def _measured(
+    score: Score, queries: Embedding, gallery: Embedding, matches: Matches
+) -> dict[str, float]:
+    values: dict[str, list[np.ndarray]] = {}
+    for rows, block in score.blocks(queries, gallery):
+        some = matches[rows]
+        values.setdefault("r_precision", []).append(metrics.r_precision(block, some))
+        values.setdefault("map@r", []).append(metrics.map_at_r(block, some))
+        for k in (1, 5, 10):
+            values.setdefault(f"recall@{k}", []).append(metrics.recall(block, some, k))
+    values["chance"] = [metrics.chance(matches)]
+    return {name: float(np.nanmean(np.concatenate(parts))) for name, parts in values.items()}
+
+
+def _cached_batches(features: FeatureCache, size: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    rows = np.flatnonzero(features.usable)
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        yield part, torch.from_numpy(features.features[part].astype(np.float32))
+
+
+def _joined(parts: list[Embedding]) -> Embedding:
+    if isinstance(parts[0], Gaussian):
+        return Gaussian.cat([part for part in parts if isinstance(part, Gaussian)])
+    return Points.cat([part for part in parts if isinstance(part, Points)])

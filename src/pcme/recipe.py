@@ -1,0 +1,216 @@
+"""Recipe: everything a training run depends on, as one frozen value.
+
+A recipe is made in Python (`recipes.py`), read from a TOML or JSON file, changed by `--set
+method.samples=3`, and written as JSON into every run. An unknown key is an error that suggests the
+right one; there is no key that nothing reads.
+"""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pcme.errors import ConfigError
+
+__all__ = [
+    "Augment",
+    "Part",
+    "Phase",
+    "Recipe",
+    "Sampling",
+    "Validation",
+    "Words",
+    "from_file",
+    "from_record",
+    "part",
+]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Part(BaseModel):
+    """Something chosen by name, with its parameters: {"kind": "pcme", "samples": 3}."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    kind: str
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters."""
+        return dict(self.model_extra or {})
+
+
+def part(kind: str, **params: object) -> Part:
+    """A part by name: part("pcme", samples=3)."""
+    return Part.model_validate({"kind": kind, **params})
+
+
+class Words(_Frozen):
+    """The caption side's words."""
+
+    dim: int = Field(default=50, gt=0)
+    """The size of a word vector; that of the file or package when there is one."""
+    vectors: str | None = None
+    """ "package" (GloVe 50d from PyPI), the path of a GloVe text file, or None: random."""
+    min_count: int = Field(default=1, ge=1)
+    train: bool = True
+    """Whether word vectors are trained; otherwise they stay as they are in all phases."""
+
+
+class Augment(_Frozen):
+    """What happens to a training picture and a training caption."""
+
+    size: int = Field(default=224, gt=0)
+    crop: Literal["centre", "random-resized", "none"] = "centre"
+    flip: bool = False
+    cutout: float = Field(default=0.0, ge=0, le=1)
+    word_drop: float = Field(default=0.1, ge=0, lt=1)
+
+
+class Sampling(_Frozen):
+    """How pairs meet in a batch."""
+
+    kind: Literal["pairs", "one-per-class"] = "pairs"
+    batch_size: int = Field(default=128, ge=2)
+    afresh: bool = False
+    """New captions at every step, where the dataset can write them."""
+
+
+class Phase(_Frozen):
+    """A stretch of training with its own optimiser and schedule."""
+
+    epochs: int = Field(gt=0)
+    learning_rate: float = Field(gt=0)
+    warmup_steps: int = Field(default=0, ge=0)
+    backbone: Literal["frozen", "all"] | int = "frozen"
+    """What of the image backbone is trained: nothing, all of it, or so many of its last blocks."""
+    backbone_factor: float = Field(default=1.0, gt=0)
+    sigma_factor: float = Field(default=1.0, gt=0)
+    """On the learning rate, for the backbone and for the sigma heads."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    clip: float = Field(default=2.0, gt=0)
+
+
+class Validation(_Frozen):
+    """When and on what a run is judged; never on the test split."""
+
+    split: str = "val"
+    every_epochs: int = Field(default=1, ge=1)
+    max_captions: int = Field(default=5000, gt=0)
+    """Captions that are scored; the first ones of a seeded shuffle when there are more."""
+
+
+class Recipe(_Frozen):
+    """Everything a run depends on."""
+
+    name: str
+    data: Part
+    image: Part
+    method: Part
+    train_split: str = "train"
+    dim: int = Field(default=512, gt=0)
+    words: Words = Words()
+    augment: Augment = Augment()
+    sampling: Sampling = Sampling()
+    phases: tuple[Phase, ...]
+    validation: Validation = Validation()
+    average: float | None = Field(default=None, gt=0, lt=1)
+    """The decay of an exponential moving average of the weights; None: no average."""
+    seed: int = 0
+
+    def changed(self, assignments: Sequence[str]) -> "Recipe":
+        """This recipe with some keys set: "method.samples=3", "phases.0.epochs=5".
+
+        Values are JSON where they can be, otherwise text.
+        """
+        record = self.record()
+        for assignment in assignments:
+            key, equals, value = assignment.partition("=")
+            if not equals:
+                raise ConfigError(f"--set needs key=value - got {assignment!r}")
+            _set(record, key.split("."), _value(value), key)
+        return from_record(record)
+
+    def record(self) -> dict[str, Any]:
+        """The recipe as JSON has it."""
+        return self.model_dump(mode="json")
+
+
+def from_file(path: Path) -> Recipe:
+    """The recipe in a TOML or JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        record = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a recipe - {error}") from error
+    return from_record(record, where=f"{path}: ")
+
+
+def from_record(record: Mapping[str, Any], where: str = "") -> Recipe:
+    """The recipe of a JSON object; a ConfigError that names the wrong key and the right one."""
+    try:
+        return Recipe.model_validate(record)
+    except ValidationError as error:
+        raise ConfigError(where + "; ".join(map(_explained, error.errors()))) from error
+
+
+def _explained(fault: Any) -> str:  # noqa: ANN401 - pydantic's own record
+    key = ".".join(map(str, fault["loc"]))
+    if fault["type"] != "extra_forbidden":
+        return f"{key}: {fault['msg']} - got {fault.get('input')!r}"
+    known = _fields_at(fault["loc"][:-1])
+    near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
+    hint = f' Did you mean "{near[0]}"?' if near else ""
+    return f'"{key}" is not a key of a recipe.{hint} Keys there: {", ".join(known)}'
+
+
+def _fields_at(location: Sequence[str | int]) -> list[str]:
+    inner: dict[str, type[BaseModel]] = {
+        "words": Words, "augment": Augment, "sampling": Sampling, "phases": Phase,
+        "validation": Validation,
+    }  # fmt: skip
+    model = inner.get(str(location[0]), Recipe) if location else Recipe
+    return list(model.model_fields)
+
+
+def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  # noqa: ANN401
+    for key in keys[:-1]:
+        record = _step(record, key, whole)
+    last = keys[-1]
+    if isinstance(record, list):
+        record[_index(record, last, whole)] = value
+    elif isinstance(record, dict):
+        record[last] = value
+    else:
+        raise ConfigError(f'"{whole}" leads into a plain value - set the key above it')
+
+
+def _step(record: Any, key: str, whole: str) -> Any:  # noqa: ANN401
+    if isinstance(record, list):
+        return record[_index(record, key, whole)]
+    if isinstance(record, dict) and key in record:
+        return record[key]
+    known = ", ".join(record) if isinstance(record, dict) else "none"
+    near = difflib.get_close_matches(key, record, n=1) if isinstance(record, dict) else []
+    hint = f' Did you mean "{near[0]}"?' if near else ""
+    raise ConfigError(f'"{whole}": there is no key "{key}".{hint} Keys there: {known}')
+
+
+def _index(record: list[Any], key: str, whole: str) -> int:
+    if key.isdigit() and int(key) < len(record):
+        return int(key)
+    raise ConfigError(f'"{whole}": "{key}" is not a position from 0 to {len(record) - 1}')
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

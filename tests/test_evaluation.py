@@ -1,0 +1,43 @@
+"""Evaluation: both directions against metrics called by hand; unusable images leave."""
+
+import numpy as np
+import pytest
+import torch
+
+from pcme import Gaussian, Matches, metrics, recipes, scores
+from pcme.data.problems import Problems
+from pcme.data.text import Vocab
+from pcme.evaluation import embed, retrieval
+from pcme.model import Model
+from tests.helpers import photos, random_gaussians
+
+
+def test_both_directions_are_the_metrics_of_the_score():
+    images, captions = random_gaussians(6, 4, seed=0), random_gaussians(9, 4, seed=1)
+    matches = Matches.from_classes(np.arange(9) % 3, np.arange(6) % 3)
+    score = scores.create("csd")
+    found = retrieval(score, images, captions, matches)
+    matrix = score(captions, images).numpy()
+    assert found["t2i"]["r_precision"] == pytest.approx(
+        np.nanmean(metrics.r_precision(matrix, matches))
+    )
+    assert found["i2t"]["recall@1"] == pytest.approx(
+        np.nanmean(metrics.recall(matrix.T.copy(), matches.T, 1))
+    )
+    assert found["t2i"]["chance"] == pytest.approx(1 / 3)
+
+
+def test_images_that_cannot_be_used_leave_with_their_captions(tmp_path):
+    data = photos(tmp_path, count=5, per_image=2)
+    (tmp_path / "3.jpg").write_bytes(b"")
+    recipe = recipes.get("aviary-tiny")
+    vocab = Vocab.build(data.captions)
+    model = Model(recipe, vocab, torch.randn(len(vocab), 8))
+    problems = Problems()
+    found = embed(model, data, problems)
+    assert problems.counts == {"image-empty": 1}
+    assert len(found.images) == len(found.dataset.images) == 4
+    assert len(found.captions) == len(found.dataset.captions) == 8
+    assert isinstance(found.images, Gaussian)
+    whole = embed(model, data.subset([0, 1, 2, 4]), Problems())
+    assert torch.allclose(found.images.mean, whole.images.mean, atol=1e-6)
