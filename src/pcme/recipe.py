@@ -88,6 +88,9 @@ class Phase(_Frozen):
 
     epochs: int = Field(gt=0)
     learning_rate: float = Field(gt=0)
+    task: Literal["match", "labels"] = "match"
+    """ "labels": the backbone alone learns to name the images' labels, where it starts from nothing
+    and the dataset has labels; the paper's backbone comes from ImageNet instead."""
     warmup_steps: int = Field(default=0, ge=0)
     backbone: Literal["frozen", "all"] | int = "frozen"
     """What of the image backbone is trained: nothing, all of it, or so many of its last blocks."""

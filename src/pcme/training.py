@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from pcme import checkpoint, data
 from pcme.data.batches import Batch, Loader
@@ -33,6 +34,7 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation import embed, retrieval
 from pcme.model import Model
+from pcme.nn.heads import linear
 from pcme.optim import AdamP, ExponentialAverage, clip_gradients, cosine_with_warmup
 from pcme.recipe import Phase, Recipe
 from pcme.sampling import stream
@@ -85,6 +87,8 @@ class Run:
     workers: int = 2
     position: Position = field(default_factory=Position)
     average: ExponentialAverage | None = None
+    probe: nn.Linear | None = None
+    """Names the labels from the backbone's features, for phases whose task that is."""
 
     @property
     def total_steps(self) -> int:
@@ -145,7 +149,22 @@ def _prepared(
     model = Model(recipe, vocab, vectors)
     out.mkdir(parents=True, exist_ok=True)
     average = ExponentialAverage(model, recipe.average) if recipe.average else None
-    return Run(recipe, out, model, train_set, val_set, problems, workers, average=average)
+    probe = _probe(recipe, model, train_set)
+    return Run(
+        recipe, out, model, train_set, val_set, problems, workers, average=average, probe=probe
+    )
+
+
+def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear | None:
+    if all(phase.task == "match" for phase in recipe.phases):
+        return None
+    if train_set.labels is None:
+        raise ConfigError(
+            f'{train_set.where} has no labels, which a phase with task="labels" needs - leave that '
+            "phase out, or use a backbone with weights"
+        )
+    generator = stream(recipe.seed, "init", "probe")
+    return linear(model.images.network.features, len(train_set.labels.names), generator)
 
 
 def _dataset(recipe: Recipe, data_root: Path | None) -> Dataset:
@@ -184,8 +203,7 @@ def _vectors(recipe: Recipe, vocab: Vocab) -> tuple[Tensor, Coverage | None]:
 
 def _run_phase(run: Run, number: int, found: checkpoint.Checkpoint | None, said: Reporter) -> None:
     phase = run.recipe.phases[number]
-    trained = _thaw(run.model, phase, words=run.recipe.words.train)
-    optimiser = AdamP(_groups(run.model, trained, phase), lr=phase.learning_rate)
+    optimiser = AdamP(_trained(run, phase), lr=phase.learning_rate)
     if found is not None:
         _restore_optimiser(optimiser, found)
     loader = _loader(run, phase, said)
@@ -200,7 +218,8 @@ def _run_phase(run: Run, number: int, found: checkpoint.Checkpoint | None, said:
             raise
         run.position.epoch, run.position.step = epoch + 1, 0
         last = epoch + 1 == phase.epochs
-        if last or (epoch + 1) % run.recipe.validation.every_epochs == 0:
+        due = last or (epoch + 1) % run.recipe.validation.every_epochs == 0
+        if due and phase.task == "match":
             _validate(run, said)
         if last:
             run.position.phase, run.position.epoch = number + 1, 0
@@ -232,8 +251,41 @@ def _step(
     run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float
 ) -> dict[str, float]:
     """One batch: forward, backward, clip, update."""
+    _set_mode(run.model, phase)
+    if phase.task == "labels":
+        loss, values = _label_loss(run, batch)
+    else:
+        loss, values = _match_loss(run, batch)
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    norm = clip_gradients([p for g in optimiser.param_groups for p in g["params"]], phase.clip)
+    if torch.isfinite(norm):
+        for group in optimiser.param_groups:
+            group["lr"] = phase.learning_rate * factor * group["factor"]
+        optimiser.step()
+        if run.average is not None:
+            run.average.update(run.model)
+    rate = phase.learning_rate * factor
+    return {"loss": loss.item(), **values, "gradient": norm.item(), "learning_rate": rate}
+
+
+def _label_loss(run: Run, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+    """How badly the backbone's strongest features name the labels, summed over labels."""
+    assert run.probe is not None, "made with the run"
+    assert run.train_set.labels is not None, "checked with it"
+    network = run.model.images.network
+    sites = network(normalise(batch.images.to(run.model.device), network.mean, network.std))
+    truth = torch.from_numpy(run.train_set.labels.values[batch.image_index]).to(sites)
+    each = F.binary_cross_entropy_with_logits(run.probe(sites.amax(1)), truth)
+    loss = truth.shape[1] * each
+    if not torch.isfinite(loss):
+        raise _not_finite(run, batch, "labels")
+    return loss, {}
+
+
+def _match_loss(run: Run, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+    """The objective's loss, and what is worth watching."""
     model, position = run.model, run.position
-    _set_mode(model, phase)
     images = model.embed_images(batch.images)
     captions = model.embed_tokens(batch.tokens)
     generator = stream(run.recipe.seed, "objective", position.total)
@@ -245,23 +297,11 @@ def _step(
     if not torch.isfinite(loss):
         named = ", ".join(f"{name} {value.item():g}" for name, value in terms.values.items())
         raise _not_finite(run, batch, named)
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    norm = clip_gradients([p for g in optimiser.param_groups for p in g["params"]], phase.clip)
-    if torch.isfinite(norm):
-        for group in optimiser.param_groups:
-            group["lr"] = phase.learning_rate * factor * group["factor"]
-        optimiser.step()
-        if run.average is not None:
-            run.average.update(model)
-    return {
-        "loss": loss.item(),
+    return loss, {
         **{name: value.item() for name, value in terms.values.items()},
         **model.objective.report(),
         **_spread("image", images),
         **_spread("caption", captions),
-        "gradient": norm.item(),
-        "learning_rate": phase.learning_rate * factor,
     }
 
 
@@ -280,6 +320,17 @@ def _not_finite(run: Run, batch: Batch, found: str) -> DataError:
         f"{batch.image_index[:8].tolist()} ..., captions {batch.caption_index[:8].tolist()} ... - "
         f"{last}; lower the learning rate, or its sigma_factor"
     )
+
+
+def _trained(run: Run, phase: Phase) -> list[dict[str, Any]]:
+    """The parameters this phase trains, in groups with their learning rates' factors."""
+    if phase.task == "labels":
+        assert run.probe is not None, "made with the run"
+        run.model.requires_grad_(False)
+        run.model.images.network.requires_grad_(True)
+        chosen = [*run.model.images.network.parameters(), *run.probe.parameters()]
+        return [{"params": chosen, "factor": 1.0, "weight_decay": phase.weight_decay}]
+    return _groups(run.model, _thaw(run.model, phase, words=run.recipe.words.train), phase)
 
 
 def _thaw(model: Model, phase: Phase, *, words: bool) -> list[str]:
@@ -305,6 +356,8 @@ def _frozen_blocks(blocks: list[nn.Module], phase: Phase) -> list[nn.Module]:
 def _set_mode(model: Model, phase: Phase) -> None:
     """Training mode, except where frozen: BatchNorm statistics must not move there either."""
     model.train()
+    if phase.task == "labels":
+        return
     if phase.backbone == "frozen":
         model.images.network.eval()
     for block in _frozen_blocks(list(model.images.network.blocks()), phase):
@@ -339,7 +392,7 @@ def _loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         cutout=augment.cutout,
     )
     features = None
-    if phase.backbone == "frozen":
+    if phase.backbone == "frozen" and phase.task == "match":
         features = _features(run, run.train_set, transform, said)
     return Loader(
         run.train_set,
@@ -406,6 +459,8 @@ def _save(run: Run, optimiser: AdamP) -> None:
     }
     if run.average is not None:
         parts["average"] = run.average.state()
+    if run.probe is not None:
+        parts["probe"] = run.probe.state_dict()
     checkpoint.save(run.folder / "checkpoints", run.position.total, parts, {"state": state})
 
 
@@ -434,6 +489,8 @@ def _resumed(run: Run, resume: bool) -> checkpoint.Checkpoint | None:
     run.position = Position(**state["position"])
     if run.average is not None:
         run.average.load(found.tensors("average"))
+    if run.probe is not None:
+        run.probe.load_state_dict(found.tensors("probe"))
     _cut(run.folder / "metrics.jsonl", run.position.logged)
     return found if run.position.epoch or run.position.step else None
 
