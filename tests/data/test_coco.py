@@ -133,6 +133,16 @@ def test_a_missing_image_is_reported(karpathy):
     assert problems.counts == {"image-missing": 1}
 
 
+def test_a_name_that_leads_outside_is_reported(karpathy):
+    picture(karpathy.parent / "secret.jpg")
+    document = json.loads((karpathy / "dataset_coco.json").read_text())
+    document["images"][0] |= {"filepath": "..", "filename": "secret.jpg"}
+    (karpathy / "dataset_coco.json").write_text(json.dumps(document))
+    problems = Problems()
+    assert len(COCO(karpathy).load("test", problems).images) == 2
+    assert problems.counts == {"image-outside": 1}
+
+
 def test_entries_that_lack_a_field_are_reported(karpathy):
     document = json.loads((karpathy / "dataset_coco.json").read_text())
     del document["images"][0]["sentences"]

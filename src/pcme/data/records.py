@@ -12,7 +12,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -287,6 +287,9 @@ def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
     path = images.path(index)
     if path is None:
         return ("image-missing", "not there") if images.stamp(index) == "missing" else None
+    name = PurePosixPath(images.id(index))
+    if isinstance(images, Files) and (name.is_absolute() or ".." in name.parts):
+        return "image-outside", f"not below {images.root}"
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
