@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from pcme.errors import DataError
 
@@ -24,6 +24,9 @@ MAX_PIXELS = 64 * 2**20
 
 Decoding and converting hold at most 16 bytes a pixel at once: one image never takes over 1 GiB.
 """
+
+READ_AT_ONCE = 2**20
+"""Bytes that are handed to a decoder at a time; Pillow's own choice is 64 KiB."""
 
 _EXTENSIONS = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
@@ -82,8 +85,10 @@ def disguise(path: Path) -> str | None:
     return None if path.suffix.lower() in _EXTENSIONS.get(actual, ()) else actual
 
 
-def _opened(source: Path | bytes | IO[bytes], max_pixels: int) -> Image.Image:
+def _opened(source: Path | bytes | IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
     image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+    # Most files then reach their decoder in one piece, and the interpreter's lock is taken once.
+    image.decodermaxblock = READ_AT_ONCE
     width, height = image.size
     if width * height > max_pixels:
         image.close()
