@@ -26,8 +26,11 @@ PHOTOS = 128
 
 def bench_loader() -> list[Row]:
     """Batches of 224 px against bare decoding of the same files by as many threads."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows = _against_decoding("640 x 480", photographs(Path(folder), PHOTOS), limit=1.25)
+    rows = []
+    for width, height, count in ((640, 480, PHOTOS), (1280, 960, PHOTOS // 2)):
+        with tempfile.TemporaryDirectory() as folder:
+            photos = photographs(Path(folder), count, (width, height))
+            rows += _against_decoding(f"{width:,} x {height}", photos, limit=1.25)
     small = Path(os.environ.get("PCME_DATA", "")) / "flickr8k" / "images"
     if "PCME_DATA" in os.environ and small.is_dir():
         rows += _against_decoding("Flickr8k, short side 224", sorted(small.glob("*.jpg"))[:PHOTOS])
@@ -58,17 +61,15 @@ def bench_aviary() -> list[Row]:
     ]
 
 
-def photographs(folder: Path, count: int) -> list[Path]:
-    """JPEGs of the size and weight of COCO's (18 GB, 118,287 files: about 160 kB each).
-
-    Drawn scenes with the grain of a photograph; each note says what they weigh.
-    """
+def photographs(folder: Path, count: int, size: tuple[int, int]) -> list[Path]:
+    """JPEGs with the grain of a photograph; at 640 x 480 they weigh about what COCO's do."""
+    width, height = size
     world = Aviary(pixels=480, test_species=count, test_images=1).load("test")
     rng = np.random.default_rng(0)
     paths = []
     for index in range(count):
-        scene = np.asarray(world.images.load(index).resize((640, 480)), np.int16)
-        grain = rng.normal(0, 26, (240, 320, 1)).repeat(2, 0).repeat(2, 1)
+        scene = np.asarray(world.images.load(index).resize(size), np.int16)
+        grain = rng.normal(0, 26, (height // 2, width // 2, 1)).repeat(2, 0).repeat(2, 1)
         path = folder / f"{index}.jpg"
         Image.fromarray(np.clip(scene + grain, 0, 255).astype(np.uint8)).save(path, quality=90)
         paths.append(path)
