@@ -42,6 +42,7 @@ LAYERS = {
     "methods": 4,
     "model": 5,
     "evaluation": 6,
+    "phases": 6,
     "training": 7,
     "demo": 8,
     "cli": 8,

@@ -15,7 +15,7 @@ import pcme
 from pcme import ConfigError, DataError, recipes
 from pcme.checkpoint import newest
 from pcme.recipe import from_record
-from pcme.training import Quiet, Reporter, train
+from pcme.training import Reporter, train
 
 TINY = recipes.get("aviary-tiny")
 
@@ -117,7 +117,7 @@ def test_another_seed_is_another_run(straight, tmp_path):
     assert not same(weights(tmp_path / "last"), weights(straight / "last"))
 
 
-class FirstPhase(Quiet):
+class FirstPhase(Reporter):
     def begin(self, run):
         network = run.model.images.network
         self.before = {k: v.clone() for k, v in network.state_dict().items()}

@@ -187,6 +187,13 @@ Embedding = Gaussian | Points
 Rows = int | slice | Sequence[int] | Tensor
 
 
+def joined(parts: "Sequence[Embedding]") -> "Embedding":
+    """The items of all parts, which are all Gaussians or all Points, as one."""
+    if all(isinstance(part, Gaussian) for part in parts):
+        return Gaussian.cat([part for part in parts if isinstance(part, Gaussian)])
+    return Points.cat([part for part in parts if isinstance(part, Points)])
+
+
 def _tensor(value: object, name: str) -> Tensor:
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__

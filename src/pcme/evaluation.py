@@ -14,9 +14,8 @@ from jaxtyping import Int64
 from pcme import metrics
 from pcme.data.batches import image_batches
 from pcme.data.dataset import CaptionDataset
-from pcme.data.features import FeatureCache
 from pcme.data.problems import Problems
-from pcme.embedding import Embedding, Gaussian, Points
+from pcme.embedding import Embedding, joined
 from pcme.matches import Matches
 from pcme.model import Model
 from pcme.scores.base import Score
@@ -38,7 +37,6 @@ def embed(
     dataset: CaptionDataset,
     problems: Problems,
     *,
-    features: FeatureCache | None = None,
     batch_size: int = 64,
     workers: int = 2,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -47,16 +45,8 @@ def embed(
     model.eval()
     indices: list[Int64[np.ndarray, " b"]] = []
     parts: list[Embedding] = []
-    source = (
-        _cached_batches(features, batch_size)
-        if features is not None
-        else image_batches(
-            dataset.images,
-            model.transform,
-            batch_size=batch_size,
-            problems=problems,
-            workers=workers,
-        )
+    source = image_batches(
+        dataset.images, model.transform, batch_size=batch_size, problems=problems, workers=workers
     )
     with torch.no_grad():
         for rows, inputs in source:
@@ -65,7 +55,7 @@ def embed(
             progress(int(rows[-1]) + 1, len(dataset.images))
     kept = np.concatenate(indices)
     part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
-    return Embedded(part, _joined(parts), model.encode_captions(list(part.captions)))
+    return Embedded(part, joined(parts), model.encode_captions(list(part.captions)))
 
 
 def retrieval(
@@ -90,16 +80,3 @@ def _measured(
             values.setdefault(f"recall@{k}", []).append(metrics.recall(block, some, k))
     values["chance"] = [metrics.chance(matches)]
     return {name: float(np.nanmean(np.concatenate(parts))) for name, parts in values.items()}
-
-
-def _cached_batches(features: FeatureCache, size: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    rows = np.flatnonzero(features.usable)
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        yield part, torch.from_numpy(features.features[part].astype(np.float32))
-
-
-def _joined(parts: list[Embedding]) -> Embedding:
-    if isinstance(parts[0], Gaussian):
-        return Gaussian.cat([part for part in parts if isinstance(part, Gaussian)])
-    return Points.cat([part for part in parts if isinstance(part, Points)])

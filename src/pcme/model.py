@@ -20,7 +20,7 @@ from pcme import methods
 from pcme.data.pixels import decode
 from pcme.data.text import Tokens, Vocab, tokenise
 from pcme.data.transforms import ImageTransform, normalise
-from pcme.embedding import Embedding, Gaussian, Points
+from pcme.embedding import Embedding, joined
 from pcme.errors import DataError, FormatError
 from pcme.nn import images as image_networks
 from pcme.nn.captions import WordGRU
@@ -93,7 +93,7 @@ class Model(nn.Module):
             self.embed_images(torch.stack([self._pixels(picture) for picture in chunk]))
             for chunk in _chunks(pictures, batch_size, "pictures")
         ]
-        return _joined(parts)
+        return joined(parts)
 
     @torch.no_grad()
     def encode_captions(self, captions: Sequence[str], *, batch_size: int = 256) -> Embedding:
@@ -103,7 +103,7 @@ class Model(nn.Module):
             self.embed_tokens(self.vocab.encode_batch([tokenise(text) for text in chunk]))
             for chunk in _chunks(captions, batch_size, "captions")
         ]
-        return _joined(parts)
+        return joined(parts)
 
     def score(self) -> Score:
         """The log match probability, with the learned scale and shift."""
@@ -152,12 +152,6 @@ def _chunks(items: Sequence[T], size: int, what: str) -> Iterator[Sequence[T]]:
     if isinstance(items, str) or not len(items):
         raise DataError(f"{what} must be a list with at least one item - got {items!r}")
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _joined(parts: Sequence[Embedding]) -> Embedding:
-    if isinstance(parts[0], Gaussian):
-        return Gaussian.cat([part for part in parts if isinstance(part, Gaussian)])
-    return Points.cat([part for part in parts if isinstance(part, Points)])
 
 
 def _write(path: Path, text: str) -> None:

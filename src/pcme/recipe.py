@@ -10,7 +10,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -92,7 +92,7 @@ class Phase(_Frozen):
     """ "labels": the backbone alone learns to name the images' labels, where it starts from nothing
     and the dataset has labels; the paper's backbone comes from ImageNet instead."""
     warmup_steps: int = Field(default=0, ge=0)
-    backbone: Literal["frozen", "all"] | int = "frozen"
+    backbone: Literal["frozen", "all"] | Annotated[int, Field(ge=1)] = "frozen"
     """What of the image backbone is trained: nothing, all of it, or so many of its last blocks."""
     backbone_factor: float = Field(default=1.0, gt=0)
     sigma_factor: float = Field(default=1.0, gt=0)

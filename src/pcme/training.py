@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,14 +35,15 @@ from pcme.evaluation import embed, retrieval
 from pcme.model import Model
 from pcme.nn.heads import linear
 from pcme.optim import AdamP, ExponentialAverage, clip_gradients, cosine_with_warmup
+from pcme.phases import set_mode, trained_groups
 from pcme.recipe import Phase, Recipe
 from pcme.sampling import stream
 
-__all__ = ["Quiet", "Reporter", "Run", "cache_folder", "train"]
+__all__ = ["Reporter", "Run", "cache_folder", "train"]
 
 
 class Reporter:
-    """What a run says while it goes on; the command line has one that draws."""
+    """What a run says while it goes on: nothing. The command line has one that draws."""
 
     def begin(self, run: "Run") -> None:
         """Training starts or goes on."""
@@ -56,10 +56,6 @@ class Reporter:
 
     def validated(self, run: "Run", figures: Mapping[str, Mapping[str, float]]) -> None:
         """A validation is done."""
-
-
-class Quiet(Reporter):
-    """Says nothing."""
 
 
 @dataclass
@@ -118,7 +114,7 @@ def train(
     reporter: Reporter | None = None,
 ) -> Model:
     """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints."""
-    said = reporter or Quiet()
+    said = reporter or Reporter()
     run = _prepared(recipe, Path(out), data_root, workers, strict, said)
     found = _resumed(run, resume)
     said.begin(run)
@@ -203,7 +199,8 @@ def _vectors(recipe: Recipe, vocab: Vocab) -> tuple[Tensor, Coverage | None]:
 
 def _run_phase(run: Run, number: int, found: checkpoint.Checkpoint | None, said: Reporter) -> None:
     phase = run.recipe.phases[number]
-    optimiser = AdamP(_trained(run, phase), lr=phase.learning_rate)
+    groups = trained_groups(run.model, run.probe, phase, words=run.recipe.words.train)
+    optimiser = AdamP(groups, lr=phase.learning_rate)
     if found is not None:
         _restore_optimiser(optimiser, found)
     loader = _loader(run, phase, said)
@@ -251,7 +248,7 @@ def _step(
     run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float
 ) -> dict[str, float]:
     """One batch: forward, backward, clip, update."""
-    _set_mode(run.model, phase)
+    set_mode(run.model, phase)
     if phase.task == "labels":
         loss, values = _label_loss(run, batch)
     else:
@@ -320,65 +317,6 @@ def _not_finite(run: Run, batch: Batch, found: str) -> DataError:
         f"{batch.image_index[:8].tolist()} ..., captions {batch.caption_index[:8].tolist()} ... - "
         f"{last}; lower the learning rate, or its sigma_factor"
     )
-
-
-def _trained(run: Run, phase: Phase) -> list[dict[str, Any]]:
-    """The parameters this phase trains, in groups with their learning rates' factors."""
-    if phase.task == "labels":
-        assert run.probe is not None, "made with the run"
-        run.model.requires_grad_(False)
-        run.model.images.network.requires_grad_(True)
-        chosen = [*run.model.images.network.parameters(), *run.probe.parameters()]
-        return [{"params": chosen, "factor": 1.0, "weight_decay": phase.weight_decay}]
-    return _groups(run.model, _thaw(run.model, phase, words=run.recipe.words.train), phase)
-
-
-def _thaw(model: Model, phase: Phase, *, words: bool) -> list[str]:
-    """Let the phase's parameters learn and hold the others; the names of those that learn."""
-    model.requires_grad_(True)
-    blocks = list(model.images.network.blocks())
-    frozen = _frozen_blocks(blocks, phase)
-    if phase.backbone == "frozen":
-        model.images.network.requires_grad_(False)
-    for block in frozen:
-        block.requires_grad_(False)
-    model.captions.words.words.requires_grad_(words)
-    return [name for name, value in model.named_parameters() if value.requires_grad]
-
-
-def _frozen_blocks(blocks: list[nn.Module], phase: Phase) -> list[nn.Module]:
-    if phase.backbone == "all":
-        return []
-    kept = 0 if phase.backbone == "frozen" else phase.backbone
-    return blocks[: len(blocks) - kept]
-
-
-def _set_mode(model: Model, phase: Phase) -> None:
-    """Training mode, except where frozen: BatchNorm statistics must not move there either."""
-    model.train()
-    if phase.task == "labels":
-        return
-    if phase.backbone == "frozen":
-        model.images.network.eval()
-    for block in _frozen_blocks(list(model.images.network.blocks()), phase):
-        block.eval()
-
-
-def _groups(model: Model, trained: list[str], phase: Phase) -> list[dict[str, Any]]:
-    """Parameters with the factors on their learning rate."""
-    chosen: dict[float, list[nn.Parameter]] = {}
-    parameters = dict(model.named_parameters())
-    for name in trained:
-        factor = 1.0
-        if name.startswith("images.network."):
-            factor = phase.backbone_factor
-        elif ".heads.sigma." in name:
-            factor = phase.sigma_factor
-        chosen.setdefault(factor, []).append(parameters[name])
-    return [
-        {"params": params, "factor": factor, "weight_decay": phase.weight_decay}
-        for factor, params in chosen.items()
-    ]
 
 
 def _loader(run: Run, phase: Phase, said: Reporter) -> Loader:

@@ -52,11 +52,15 @@ def training_bar() -> Iterator[BarReporter]:
     """A reporter that draws a training run on stderr: step, rate, time left, the loss's terms."""
     from pcme.cli.reporter import BarReporter
 
-    with _progress() as progress:
+    with _progress(values=True) as progress:
         yield BarReporter(progress)
 
 
-def _progress() -> Progress:
+def _progress(*, values: bool = False) -> Progress:
+    """Bars with the time left; with `values` also the rate and what the task reports, cut to fit.
+
+    What matters for waiting comes first: on a narrow terminal only the end of the values is lost.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -65,14 +69,26 @@ def _progress() -> Progress:
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(20 if values else 40),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
+        *(
+            [
+                TextColumn(
+                    "{task.fields[values]}",
+                    table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+                )
+            ]
+            if values
+            else []
+        ),
         console=console,
+        expand=values,
         transient=True,
         disable=not console.is_terminal,
     )

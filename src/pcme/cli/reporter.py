@@ -4,11 +4,22 @@ from collections.abc import Mapping
 
 from rich.progress import Progress, TaskID
 
+from pcme.data.problems import Problems
 from pcme.training import Reporter, Run
 
 __all__ = ["BarReporter"]
 
-_SHOWN = ("loss", "match", "scale", "shift", "image_log_sigma", "caption_log_sigma", "gradient")
+_SHOWN = {
+    "loss": "loss",
+    "scale": "a",
+    "shift": "b",
+    "image_log_sigma": "log σ images",
+    "caption_log_sigma": "captions",
+    "gradient": "gradient",
+    "kl": "kl",
+    "uniformity": "uniformity",
+}
+"""What is shown beside the bar, the most telling first, and under which name."""
 
 
 class BarReporter(Reporter):
@@ -17,23 +28,25 @@ class BarReporter(Reporter):
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.figures: Mapping[str, Mapping[str, float]] = {}
-        self.problems = ""
+        self.problems = Problems()
         self._task: TaskID | None = None
 
     def begin(self, run: Run) -> None:
         """Show the bar, where the run stands."""
+        self.problems = run.problems
         self._task = self.progress.add_task(
-            run.recipe.name, total=run.total_steps, completed=run.position.total
+            run.recipe.name, total=run.total_steps, completed=run.position.total, values=""
         )
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
         """Move the bar; its text has what is worth watching."""
         assert self._task is not None
-        text = " ".join(f"{name} {values[name]:.3g}" for name in _SHOWN if name in values)
+        speed = self.progress.tasks[0].speed
+        rate = [f"{speed:.1f} steps/s"] if speed else []
+        shown = [f"{short} {values[name]:.3g}" for name, short in _SHOWN.items() if name in values]
         self.progress.update(
-            self._task, completed=run.position.total, description=f"{run.recipe.name} {text}"
+            self._task, completed=run.position.total, values="  ".join([*rate, *shown])
         )
-        self.problems = run.problems.summary()
 
     def note(self, text: str) -> None:
         """A line above the bar."""

@@ -65,12 +65,13 @@ def train(
         )
     figures = reporter.figures
     if as_json:
-        print_json({"run": str(out), "recipe": chosen.name, "validation": figures})
+        record = {"run": str(out), "recipe": chosen.name, "validation": figures}
+        print_json({**record, "problems": reporter.problems.record()})
         return
     _print_figures(figures)
     typer.echo(f"wrote {out}")
     if reporter.problems:
-        typer.echo(reporter.problems, err=True)
+        typer.echo(reporter.problems.summary(), err=True)
 
 
 def show(

@@ -14,9 +14,6 @@ from pcme.nn.recurrent import StackedBiGRU
 
 __all__ = ["WordGRU"]
 
-PAD = 0
-"""The id of padding; its vector is never used: the mask and the lengths leave it out."""
-
 
 class WordGRU(nn.Module):
     """From ids and lengths to features; `with_sigma` adds the second GRU.

@@ -16,14 +16,6 @@ everywhere = pytest.mark.parametrize("name", images.names())
 of_pixels = pytest.mark.parametrize("name", [n for n in images.names() if n != "precomputed"])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
-    yield
-    torch.set_num_threads(threads)
-
-
 def seeded(seed):
     return torch.Generator().manual_seed(seed)
 

@@ -8,14 +8,6 @@ from pcme.errors import ConfigError
 from pcme.nn.images import create
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
-    yield
-    torch.set_num_threads(threads)
-
-
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 

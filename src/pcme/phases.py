@@ -1,0 +1,68 @@
+"""Phases: what of a model learns, at what rate, and what is held.
+
+Frozen means frozen: neither weights nor BatchNorm statistics of a held part move. Paper: §C.2.
+"""
+
+from typing import Any
+
+from torch import nn
+
+from pcme.model import Model
+from pcme.recipe import Phase
+
+__all__ = ["set_mode", "trained_groups"]
+
+
+def trained_groups(
+    model: Model, probe: nn.Linear | None, phase: Phase, *, words: bool
+) -> list[dict[str, Any]]:
+    """The parameters this phase trains, in groups with the factors on their learning rate.
+
+    All others are told to need no gradient. `words` says whether word vectors are trained.
+    """
+    if phase.task == "labels":
+        assert probe is not None, "made with the run"
+        model.requires_grad_(False)
+        model.images.network.requires_grad_(True)
+        chosen = [*model.images.network.parameters(), *probe.parameters()]
+        return [{"params": chosen, "factor": 1.0, "weight_decay": phase.weight_decay}]
+    _thaw(model, phase, words=words)
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault(_factor(name, phase), []).append(parameter)
+    return [
+        {"params": params, "factor": factor, "weight_decay": phase.weight_decay}
+        for factor, params in groups.items()
+    ]
+
+
+def set_mode(model: Model, phase: Phase) -> None:
+    """Training mode, except where the phase holds the model still."""
+    model.train()
+    if phase.task == "match":
+        for module in _held(model, phase):
+            module.eval()
+
+
+def _thaw(model: Model, phase: Phase, *, words: bool) -> None:
+    model.requires_grad_(True)
+    for module in _held(model, phase):
+        module.requires_grad_(False)
+    model.captions.words.words.requires_grad_(words)
+
+
+def _held(model: Model, phase: Phase) -> list[nn.Module]:
+    """What of the backbone does not learn: all of it, nothing, or all but the last blocks."""
+    if phase.backbone == "frozen":
+        return [model.images.network]
+    if phase.backbone == "all":
+        return []
+    blocks = list(model.images.network.blocks())
+    return blocks[: max(0, len(blocks) - phase.backbone)]
+
+
+def _factor(name: str, phase: Phase) -> float:
+    if name.startswith("images.network."):
+        return phase.backbone_factor
+    return phase.sigma_factor if ".heads.sigma." in name else 1.0

@@ -1,0 +1,49 @@
+"""The training bar: on a narrow terminal the count and the time left stay, the values are cut."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from pcme.cli.output import training_bar
+from pcme.data.problems import Problems
+
+VALUES = {
+    "loss": 12.345, "scale": 10.0, "shift": -15.0, "image_log_sigma": -2.6,
+    "caption_log_sigma": -2.4, "gradient": 1.0, "kl": 4.0, "uniformity": -2.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [70, 80, 200])
+def test_what_matters_for_waiting_is_never_cut(width):
+    recipe = SimpleNamespace(name="aviary-tiny")
+    run = SimpleNamespace(
+        recipe=recipe, total_steps=400, position=SimpleNamespace(total=37), problems=Problems()
+    )
+    with training_bar() as reporter:
+        reporter.begin(run)
+        reporter.step(run, VALUES)
+        page = io.StringIO()
+        Console(file=page, width=width).print(reporter.progress.get_renderable())
+    line = page.getvalue().splitlines()[0]
+    assert "aviary-tiny" in line
+    assert "37/400" in line
+    assert ":" in line.split("37/400")[1]  # the time left
+    assert "loss 12.3" in line
+    assert ("uniformity" in line) == (width == 200)
+    assert len(line) <= width
+
+
+def test_the_problems_are_the_runs_own():
+    problems = Problems()
+    run = SimpleNamespace(
+        recipe=SimpleNamespace(name="x"),
+        total_steps=1,
+        position=SimpleNamespace(total=0),
+        problems=problems,
+    )
+    with training_bar() as reporter:
+        reporter.begin(run)
+        problems.add("image-empty", "a.jpg", "0 bytes")
+    assert reporter.problems.counts == {"image-empty": 1}

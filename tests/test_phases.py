@@ -1,0 +1,65 @@
+"""Phases: which parameters learn, which are held, and at what rate."""
+
+import pytest
+import torch
+from torch import nn
+
+from pcme import ConfigError, recipes
+from pcme.data.text import Vocab
+from pcme.model import Model
+from pcme.phases import set_mode, trained_groups
+from pcme.recipe import Phase
+
+
+@pytest.fixture
+def model():
+    vocab = Vocab.build(["a red bird"])
+    return Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8))
+
+
+def trained(model, groups):
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {names[id(p)]: group["factor"] for group in groups for p in group["params"]}
+
+
+def phase(**options):
+    return Phase(epochs=1, learning_rate=1e-3, **options)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "held"), [("frozen", {0, 1}), ("all", set()), (1, {0}), (2, set()), (9, set())]
+)
+def test_the_last_blocks_learn_and_the_others_are_held(model, backbone, held):
+    """More blocks than there are is all of them."""
+    chosen = phase(backbone=backbone)
+    found = trained(model, trained_groups(model, None, chosen, words=True))
+    set_mode(model, chosen)
+    for number, block in enumerate(model.images.network.blocks()):
+        prefix = f"images.network.stack.{number}."
+        assert any(name.startswith(prefix) for name in found) == (number not in held)
+        assert block.training == (number not in held)
+        assert all(p.requires_grad == (number not in held) for p in block.parameters())
+
+
+def test_factors_and_words(model):
+    chosen = phase(backbone="all", backbone_factor=0.1, sigma_factor=0.5)
+    found = trained(model, trained_groups(model, None, chosen, words=False))
+    for name, factor in found.items():
+        expected = 0.1 if name.startswith("images.network.") else 1.0
+        assert factor == (0.5 if ".heads.sigma." in name else expected)
+    assert "captions.words.words.weight" not in found
+    assert "objective.scale" in found
+
+
+def test_labels_train_the_backbone_and_the_probe_alone(model):
+    probe = nn.Linear(16, 3)
+    (group,) = trained_groups(model, probe, phase(task="labels"), words=True)
+    expected = [*model.images.network.parameters(), *probe.parameters()]
+    assert {id(p) for p in group["params"]} == {id(p) for p in expected}
+    assert not model.objective.scale.requires_grad
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "some"])
+def test_a_number_of_blocks_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ConfigError, match="backbone"):
+        recipes.get("aviary-tiny").changed([f"phases.0.backbone={wrong}"])
