@@ -56,8 +56,24 @@ def pair_nll(
     if method == "analytic":
         sides = (left.mean, left.variance), (right.mean, right.variance)
         return -quadrature.log_match(*sides, a, b, sign)
-    m, log_sum = elk.terms(left, right)
-    return -logsigmoid(sign * (b - a / (2 * left.dim) * (m + log_sum).to(sign.dtype)))
+    return -logsigmoid(sign * (b - a * overlap_energy(left, right)))
+
+
+def overlap_energy(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]:
+    """1/2D · Σ_d [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)] of all pairs.
+
+    Up to a constant −1/D of the log of the overlap ∫pq; the logit of `overlap` is
+    shift − scale · energy.
+    """
+    m, log_sum = elk.terms(images, captions)
+    return ((m + log_sum) / (2 * images.dim)).to(images.mean.dtype)
+
+
+def energy_nll(
+    energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"], scale: Tensor, shift: Tensor
+) -> Float[Tensor, "b c"]:
+    """`pair_nll` of the method `overlap`, from energies computed before."""
+    return -logsigmoid((matches.to(energy) * 2 - 1) * (shift - scale * energy))
 
 
 def _points(items: Embedding, samples: int, generator: torch.Generator | None) -> Tensor:

@@ -72,6 +72,10 @@ class Augment(_Frozen):
     flip: bool = False
     cutout: float = Field(default=0.0, ge=0, le=1)
     word_drop: float = Field(default=0.1, ge=0, lt=1)
+    erasing: float = Field(default=0.0, ge=0, le=1)
+    """The share of images that lose any share of their pixels, so that σ sees what shows little."""
+    word_erasing: float = Field(default=0.0, ge=0, le=1)
+    """The share of captions that lose any share of their words to `<unk>`."""
 
 
 class Sampling(_Frozen):

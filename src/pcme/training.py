@@ -328,6 +328,7 @@ def _loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         crop=augment.crop,
         flip=augment.flip,
         cutout=augment.cutout,
+        erasing=augment.erasing,
     )
     features = None
     if phase.backbone == "frozen" and phase.task == "match":
@@ -339,6 +340,7 @@ def _loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         transform,
         seed=recipe.seed,
         word_drop=augment.word_drop,
+        word_erasing=augment.word_erasing,
         workers=run.workers,
         features=features,
         problems=run.problems,

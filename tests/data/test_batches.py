@@ -120,6 +120,16 @@ def test_aviary_batches_know_all_true_matches_after_dropping(aviary, vocab, afre
     assert more > 0
 
 
+def test_erased_words_are_unknown_and_no_longer_said(aviary, vocab):
+    options = {"sampler": ShuffledPairs(aviary, 8, seed=0), "word_erasing": 0.5}
+    words = [w for batch in loader(aviary, vocab, **options).epoch(0) for w in batch.words]
+    shares = np.array([sentence.count("<unk>") / len(sentence) for sentence in words])
+    assert 0.3 < (shares > 0.2).mean() < 0.6
+    for batch in loader(aviary, vocab, **options).epoch(0):
+        silent = [j for j, w in enumerate(batch.words) if set(w) == {"<unk>"}]
+        assert batch.matches[:, silent].all()
+
+
 def test_tokens_are_the_words(aviary, vocab):
     batch = next(loader(aviary, vocab).epoch(0))
     for row, index in enumerate(batch.caption_index):

@@ -385,3 +385,20 @@ def test_pictures_to_mix_must_fit():
 def test_ratios_are_shares(ratio):
     with pytest.raises(ConfigError, match="0 to 1"):
         erase(torch.zeros(3, 4, 4, dtype=torch.uint8), ratio, np.random.default_rng(0))
+
+
+def test_wide_erasing_hides_any_share_of_some_pictures():
+    """Half of the pictures are erased, by shares that spread over all of 0 to 1."""
+    transform = ImageTransform(size=20, resize=None, crop="none", erasing=0.5)
+    assert not transform.deterministic
+    picture = Image.new("RGB", (20, 20), (200, 60, 40))
+    grey = torch.tensor(MEAN_COLOUR, dtype=torch.uint8).view(3, 1, 1)
+    shares = np.array(
+        [
+            (transform(picture, np.random.default_rng(seed)) == grey).all(0).float().mean().item()
+            for seed in range(400)
+        ]
+    )
+    erased = shares[shares > 0]
+    assert 0.4 < len(erased) / len(shares) < 0.6
+    assert np.histogram(erased, 4, (0, 1))[0].min() > 25

@@ -4,11 +4,20 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pcme import ConfigError, Gaussian, Points, methods
+from pcme.likelihood import overlap_energy
 from pcme.methods.base import Terms
 from pcme.methods.pcme import positive_weights
-from pcme.methods.regularisers import kl_to_standard_normal, uniformity
+from pcme.methods.regularisers import (
+    breadth,
+    effective_matches,
+    kl_to_standard_normal,
+    spread_fit,
+    uniformity,
+)
 
 
 def generator(seed=0):
@@ -185,6 +194,8 @@ def test_terms_add_up():
         {"scale": 0.0},
         {"samples": 0},
         {"covariance": "none", "likelihood": "overlap"},
+        {"covariance": "none", "fit_weight": 1.0},
+        {"covariance": "none", "breadth_weight": 1.0},
         {"covariance": "full"},
         {"sampels": 3},
     ],
@@ -192,3 +203,56 @@ def test_terms_add_up():
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         methods.create("pcme", **wrong).heads(8)
+
+
+def test_the_fit_is_least_where_sigma_is_the_spread_of_the_matches():
+    """With fixed means, the σ that `spread_fit` asks for is the RMS distance to the matches."""
+    images, caption = gaussians(n=5, seed=1), gaussians(n=1, seed=2)
+    matches = torch.tensor([[True], [True], [False], [True], [False]])
+    points = Gaussian(images.mean, torch.full_like(images.mean, -20.0))
+    log_sigma = caption.log_sigma.clone().requires_grad_()
+    wanted = (images.mean[matches[:, 0]] - caption.mean).square().mean(0)
+    at = Gaussian(caption.mean, (0.5 * wanted.log())[None].requires_grad_())
+    gradient = torch.autograd.grad(spread_fit(overlap_energy(points, at), matches), at.log_sigma)[0]
+    assert float(gradient.abs().max()) < 1e-6
+    elsewhere = Gaussian(caption.mean, log_sigma)
+    least, other = (spread_fit(overlap_energy(points, g), matches) for g in (at, elsewhere))
+    assert least.item() < other.item()
+
+
+def test_the_fit_against_a_loop_and_captions_without_a_match():
+    energy = torch.arange(9.0).reshape(3, 3)
+    matches = torch.tensor([[True, False, False], [True, True, False], [False, False, False]])
+    assert spread_fit(energy, matches).item() == ((0 + 3) / 2 + 4) / 2
+    assert spread_fit(energy, torch.zeros(3, 3, dtype=torch.bool)).item() == 0
+
+
+@given(st.integers(1, 6), st.integers(1, 6))
+def test_effective_matches_counts_equally_likely_items(likely, others):
+    p = torch.cat([torch.full((1, likely), 0.3), torch.zeros(1, others)], 1)
+    assert math.isclose(effective_matches(p).item(), likely, rel_tol=1e-5)
+
+
+def test_effective_matches_of_nothing_is_finite():
+    assert effective_matches(torch.zeros(2, 3)).tolist() == [1.0, 1.0]
+
+
+def test_breadth_asks_for_wide_items_where_many_are_plausible():
+    items = Gaussian(torch.zeros(2, 3), torch.full((2, 3), -2.0).requires_grad_())
+    share = torch.tensor([0.9, 0.01])
+    breadth(items, share, centre=-2.0, offset=torch.tensor(-1.0)).backward()
+    wide, narrow = items.log_sigma.grad.sum(1).tolist()
+    assert wide < 0 < narrow  # a step against the gradient widens the first, narrows the second
+
+
+def test_breadth_reaches_sigma_and_nothing_else_of_the_items():
+    images, captions = gaussians(seed=1), gaussians(seed=2)
+    images.mean.requires_grad_()
+    images.log_sigma.requires_grad_()
+    objective = methods.create("pcme-overlap").objective().double()
+    term = objective(images, captions, MATCHES, generator()).values["breadth"]
+    on_mean, on_sigma = torch.autograd.grad(
+        term, (images.mean, images.log_sigma), allow_unused=True
+    )
+    assert on_mean is None
+    assert float(on_sigma.abs().sum()) > 0

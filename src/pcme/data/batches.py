@@ -21,7 +21,7 @@ from pcme.data.prefetch import ordered
 from pcme.data.problems import Problems
 from pcme.data.samplers import AFRESH, Pairs, Sampler
 from pcme.data.streams import stream
-from pcme.data.text import Tokens, drop_words, tokenise
+from pcme.data.text import Tokens, drop_words, erase_words, tokenise
 from pcme.data.transforms import ImageTransform
 from pcme.matches import UNSAID
 
@@ -70,7 +70,8 @@ class Loader:
     """Makes the batches of any epoch, from any step on.
 
     Pairs whose image cannot be used are left out and reported to `problems`. `word_drop` is the
-    ratio of the paper's caption dropping. Paper: §4.1, §C.2.
+    ratio of the paper's caption dropping; `word_erasing` the share of captions of which any number
+    of words becomes `<unk>`. Paper: §4.1, §C.2.
     """
 
     dataset: CaptionDataset
@@ -79,6 +80,7 @@ class Loader:
     transform: ImageTransform
     seed: int
     word_drop: float = 0.0
+    word_erasing: float = 0.0
     workers: int = 2
     features: FeatureRows | None = None
     problems: Problems = field(default_factory=Problems)
@@ -134,6 +136,8 @@ class Loader:
         else:
             text = self.dataset.captions[caption]
         words = tokenise(text)
+        if self.word_erasing and generator.random() < self.word_erasing:
+            return erase_words(words, generator, generator.random())
         return drop_words(words, generator, self.word_drop) if self.word_drop else words
 
     def _matches(self, pairs: Pairs, words: Sequence[Sequence[str]]) -> Bool[Tensor, "b b"]:

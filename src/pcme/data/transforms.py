@@ -46,7 +46,8 @@ class ImageTransform:
     - "none": the whole picture, squeezed into the square.
 
     Then, at random, `flip` left and right, and with probability `cutout` fill a rectangle with the
-    colour `fill`. Scaling is bilinear and antialiased.
+    colour `fill`; with probability `erasing` a rectangle of any size is filled (`erase`), so that σ
+    learns what an image is that shows little. Scaling is bilinear and antialiased.
 
     Paper: §4.1 (Cutout 0.2), §C.2.
     Differs: the paper calls 0.2 the erasing ratio; in the authors' code it is the probability of
@@ -68,6 +69,7 @@ class ImageTransform:
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     flip: bool = False
     cutout: float = 0.0
+    erasing: float = 0.0
     fill: tuple[int, int, int] = MEAN_COLOUR
 
     def __post_init__(self) -> None:
@@ -81,6 +83,7 @@ class ImageTransform:
             (0 < low <= high <= 1, "scale must be two rising shares above 0", self.scale),
             (0 < narrow <= wide < math.inf, "ratio must be two rising numbers", self.ratio),
             (0 <= self.cutout <= 1, "cutout must be from 0 to 1", self.cutout),
+            (0 <= self.erasing <= 1, "erasing must be from 0 to 1", self.erasing),
             (_is_colour(self.fill), "fill must be three numbers from 0 to 255", self.fill),
         ):
             _require(valid, f"{rule} - got {given}")
@@ -104,7 +107,7 @@ class ImageTransform:
     @property
     def deterministic(self) -> bool:
         """Whether a picture always gives the same pixels, so that its features may be kept."""
-        return self.crop != "random-resized" and not self.flip and self.cutout == 0
+        return self.crop != "random-resized" and not (self.flip or self.cutout or self.erasing)
 
     def __call__(
         self, image: Image.Image, generator: np.random.Generator | None = None
@@ -133,6 +136,9 @@ class ImageTransform:
             hole = _draw_box(self.size, self.size, CUTOUT_AREA, CUTOUT_RATIO, generator)
             if hole is not None:
                 _fill(out, hole, self.fill)
+        if self.erasing and generator is not None and generator.random() < self.erasing:
+            hole = _nested_box(self.size, self.size, generator.random(), generator)
+            _fill(out, hole, self.fill)
 
     def _box(self, width: int, height: int, generator: np.random.Generator | None) -> Box:
         if self.crop == "random-resized" and generator is not None:

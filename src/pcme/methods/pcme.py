@@ -1,6 +1,7 @@
 """PCME and its relatives: soft contrastive likelihood of every pair, with learned a and b.
 
-    match = Σ_ij w_ij · nll_ij / B      total = match + kl_weight · KL + uniformity_weight · L_unif
+    match = Σ_ij w_ij · nll_ij / B
+    total = match + Σ weight · term      terms: kl, uniformity (the paper's), fit, breadth (ours)
 
 nll_ij is −log p for a match and −log(1 − p) otherwise, over all pairs of the batch, once (the i2t
 and t2i losses are the same number). Dividing by B makes it the loss of an item: with that, weights
@@ -19,9 +20,15 @@ from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.likelihood import pair_nll
+from pcme.likelihood import energy_nll, overlap_energy, pair_nll
 from pcme.methods.base import Method, Objective, Terms, registry
-from pcme.methods.regularisers import kl_to_standard_normal, uniformity
+from pcme.methods.regularisers import (
+    breadth,
+    effective_matches,
+    kl_to_standard_normal,
+    spread_fit,
+    uniformity,
+)
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
@@ -41,6 +48,8 @@ class _SoftContrastiveMethod(Method):
     positives: Positives = "matches"
     kl_weight: float = 0.0
     uniformity_weight: float = 0.0
+    fit_weight: float = 0.0
+    breadth_weight: float = 0.0
     covariance: Covariance = "diagonal"
     log_sigma: float = -3.5
     mean_attention: bool = True
@@ -49,18 +58,17 @@ class _SoftContrastiveMethod(Method):
     attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
-        if self.likelihood not in get_args(Likelihood):
-            known = ", ".join(get_args(Likelihood))
-            raise ConfigError(f'unknown likelihood "{self.likelihood}" - known are {known}')
-        if self.positives not in get_args(Positives):
-            known = ", ".join(get_args(Positives))
-            raise ConfigError(f'unknown positives "{self.positives}" - known are {known}')
+        _require_known("likelihood", self.likelihood, get_args(Likelihood))
+        _require_known("positives", self.positives, get_args(Positives))
         if self.scale <= 0 or self.samples < 1:
             raise ConfigError(
                 f"scale must be above 0 and samples at least 1 - got {self.scale}, {self.samples}"
             )
-        if self.covariance == "none" and self.likelihood == "overlap":
-            raise ConfigError("an overlap needs a sigma - use covariance diagonal or isotropic")
+        needs_sigma = self.likelihood == "overlap" or self.fit_weight or self.breadth_weight
+        if self.covariance == "none" and needs_sigma:
+            raise ConfigError(
+                "overlap, fit and breadth need a sigma - use covariance diagonal or isotropic"
+            )
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3, with the switches of §D."""
@@ -116,13 +124,17 @@ class Overlap(_SoftContrastiveMethod):
     """Match probability from the overlap of the two densities: σ can mean ambiguity.
 
     logit = b − a/2D · Σ_d [ (μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²) ]. An item may be wide along what
-    it does not say, which the paper's distance-based probability punishes.
+    it does not say, which the paper's distance-based probability punishes. That it does become
+    wide there is the work of the terms fit and breadth (docs/SIGMA.md).
     """
 
     likelihood: Likelihood = "overlap"
     scale: float = 10.0
     shift: float = -15.0
     positives: Positives = "matches-weighted"
+    uniformity_weight: float = 3.0
+    fit_weight: float = 3.0
+    breadth_weight: float = 2.0
     log_sigma: float = -2.4
 
 
@@ -134,6 +146,7 @@ class SoftContrastive(Objective):
         self.method = method
         self.scale = nn.Parameter(torch.tensor(method.scale))
         self.shift = nn.Parameter(torch.tensor(method.shift))
+        self.breadth = nn.Parameter(torch.full((2,), -2.0)) if method.breadth_weight else None
 
     def forward(
         self,
@@ -145,7 +158,42 @@ class SoftContrastive(Objective):
         """The terms match, kl and uniformity."""
         method = self.method
         target, weights = positive_weights(matches, method.positives)
-        nll = pair_nll(
+        values: dict[str, Float[Tensor, ""]] = {}
+        nll = self._nll(images, captions, target, generator, values)
+        values["match"] = (weights * nll).sum() / len(matches)
+        if isinstance(images, Gaussian) and isinstance(captions, Gaussian):
+            values["kl"] = kl_to_standard_normal(images) + kl_to_standard_normal(captions)
+            if self.breadth is not None:
+                values["breadth"] = self._breadth(images, captions, nll.detach(), target)
+        values["uniformity"] = uniformity(torch.cat([_means(images), _means(captions)]))
+        return Terms(
+            values,
+            {
+                "kl": method.kl_weight,
+                "uniformity": method.uniformity_weight,
+                "fit": method.fit_weight,
+                "breadth": method.breadth_weight,
+            },
+        )
+
+    def _nll(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        target: Bool[Tensor, "b b"],
+        generator: torch.Generator,
+        values: dict[str, Float[Tensor, ""]],
+    ) -> Float[Tensor, "b b"]:
+        """The loss of every pair; where energies are needed, they also give the term `fit`."""
+        method = self.method
+        if method.likelihood == "overlap" or method.fit_weight:
+            assert isinstance(images, Gaussian), "the method has made sure of it"
+            assert isinstance(captions, Gaussian), "the method has made sure of it"
+            energy = overlap_energy(images, captions)
+            values["fit"] = spread_fit(energy, target)
+            if method.likelihood == "overlap":
+                return energy_nll(energy, target, self.scale, self.shift)
+        return pair_nll(
             images,
             captions,
             target,
@@ -156,11 +204,29 @@ class SoftContrastive(Objective):
             samples=method.samples,
             generator=generator,
         )
-        values = {"match": (weights * nll).sum() / len(matches)}
-        if isinstance(images, Gaussian) and isinstance(captions, Gaussian):
-            values["kl"] = kl_to_standard_normal(images) + kl_to_standard_normal(captions)
-        values["uniformity"] = uniformity(torch.cat([_means(images), _means(captions)]))
-        return Terms(values, {"kl": method.kl_weight, "uniformity": method.uniformity_weight})
+
+    def _breadth(
+        self,
+        images: Gaussian,
+        captions: Gaussian,
+        nll: Float[Tensor, "b b"],
+        target: Bool[Tensor, "b b"],
+    ) -> Float[Tensor, ""]:
+        """The term `breadth` of both sides; what an item could be is the model's own belief."""
+        assert self.breadth is not None, "checked by the caller"
+        right = (-nll).exp()
+        p = torch.where(target, right, 1 - right)
+        sides = ((images, p, self.breadth[0]), (captions, p.T, self.breadth[1]))
+        parts = [
+            breadth(
+                items,
+                effective_matches(rows) / rows.shape[1],
+                centre=self.method.log_sigma,
+                offset=offset,
+            )
+            for items, rows, offset in sides
+        ]
+        return torch.stack(parts).sum()
 
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
@@ -196,6 +262,11 @@ def positive_weights(
         return matches, ones
     counts = matches.sum(0, keepdim=True).clamp_min(1)
     return matches, torch.where(matches, 1 / counts, ones)
+
+
+def _require_known(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ConfigError(f'unknown {what} "{value}" - known are {", ".join(known)}')
 
 
 def _means(items: Embedding) -> Float[Tensor, "n d"]:

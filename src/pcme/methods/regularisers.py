@@ -1,18 +1,29 @@
-"""What keeps σ from collapsing and means from huddling together.
+"""What keeps σ from collapsing, means from huddling together, and σ true to the matches.
 
-Both are means over items and dimensions, so their weights depend neither on the size of the batch
+All are means over items and dimensions, so their weights depend neither on the size of the batch
 nor on D. Paper: §3.2.1 (KL), §A.1 (uniformity).
 """
 
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from pcme.embedding import Gaussian
 
-__all__ = ["kl_to_standard_normal", "uniformity"]
+__all__ = [
+    "breadth",
+    "effective_matches",
+    "kl_to_standard_normal",
+    "spread_fit",
+    "uniformity",
+]
+
+BREADTH_SLOPE = 4.0
+"""How the log odds of a match grow with mean log σ in `breadth`: any positive number would do, and
+this one spreads log σ by about one between a caption that fits everything and one that fits 1 %."""
 
 
 def kl_to_standard_normal(items: Gaussian) -> Float[Tensor, ""]:
@@ -34,3 +45,41 @@ def uniformity(points: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """
     squared = torch.pdist(points).square()
     return torch.logsumexp(-2 * squared, 0) - math.log(len(squared))
+
+
+def spread_fit(energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]) -> Float[Tensor, ""]:
+    """−log density of a caption's matches under its Gaussian, 1/D of it: mean over captions.
+
+    `energy` is that of `likelihood.overlap_energy`. For fixed means it is least where σ₁² + σ₂² is
+    the mean of (μ₁ − μ₂)² over the matches, dimension by dimension: σ is then how far apart the
+    images lie that a caption fits. Not in the paper; why it is needed stands in docs/SIGMA.md.
+    """
+    counts = matches.sum(0)
+    share = matches / counts.clamp_min(1)
+    return (share * energy).sum() / (counts > 0).sum().clamp_min(1)
+
+
+def effective_matches(p: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
+    """How many of the m items each of the n items could be, by these match probabilities.
+
+    The perplexity of a row: k where k items are equally likely and the others are not.
+
+    >>> effective_matches(torch.tensor([[0.9, 0.9, 0.0, 0.0], [0.2, 0.2, 0.2, 0.2]]))
+    tensor([2., 4.])
+    """
+    share = p / p.sum(1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)
+    entropy: Float[Tensor, " n"] = torch.special.entr(share).sum(1)
+    return entropy.exp()
+
+
+def breadth(
+    items: Gaussian, share: Float[Tensor, " n"], *, centre: float, offset: Float[Tensor, ""]
+) -> Float[Tensor, ""]:
+    """How badly an item's mean log σ tells the share of items that it could be.
+
+    Cross entropy of `share` with sigmoid(offset + slope · (E_d[log σ] − centre)), mean over items:
+    an item that could be many must be wide, whatever the likelihood leaves open. Not in the paper;
+    why it is needed stands in docs/SIGMA.md.
+    """
+    width = items.log_sigma.mean(1) - centre
+    return F.binary_cross_entropy_with_logits(offset + BREADTH_SLOPE * width, share)
