@@ -16,6 +16,7 @@ import torch
 import pcme
 from bench.data import bench_aviary, bench_loader
 from bench.measure import Row, best, faster, report, within
+from bench.training import bench_growth, bench_overhead, bench_step
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
 from pcme import Gaussian, Points, scores
 
@@ -270,6 +271,9 @@ PARTS = {
     "coco": bench_coco_shape,
     "loader": bench_loader,
     "aviary": bench_aviary,
+    "step": bench_step,
+    "overhead": bench_overhead,
+    "growth": bench_growth,
 }
 
 

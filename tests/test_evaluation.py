@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import Gaussian, Matches, metrics, recipes, scores
+from pcme import DataError, Gaussian, Matches, metrics, recipes, scores
 from pcme.data.problems import Problems
 from pcme.data.text import Vocab
 from pcme.evaluation import embed, retrieval
@@ -41,3 +41,13 @@ def test_images_that_cannot_be_used_leave_with_their_captions(tmp_path):
     assert isinstance(found.images, Gaussian)
     whole = embed(model, data.subset([0, 1, 2, 4]), Problems())
     assert torch.allclose(found.images.mean, whole.images.mean, atol=1e-6)
+
+
+def test_a_split_without_a_usable_image_is_named(tmp_path):
+    data = photos(tmp_path, count=2)
+    for number in range(2):
+        (tmp_path / f"{number}.jpg").write_bytes(b"")
+    vocab = Vocab.build(data.captions)
+    model = Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8))
+    with pytest.raises(DataError, match="photos/train: none of its 2 images can be used"):
+        embed(model, data, Problems())

@@ -5,10 +5,10 @@ import torch
 from PIL import Image
 
 import pcme
-from pcme import DataError, FormatError, recipes
+from pcme import DataError, FormatError, ShapeError, recipes
 from pcme.data.text import Vocab
 from pcme.model import Model
-from tests.helpers import picture
+from tests.helpers import picture, unless_annotations_are_enforced
 
 TINY = recipes.get("aviary-tiny")
 
@@ -27,6 +27,84 @@ def test_pictures_come_as_paths_images_or_tensors(model, tmp_path):
     pixels = model.transform(image.convert("RGB"), None)
     embedded = model.encode_images([path, str(path), image, pixels])
     assert torch.allclose(embedded.mean, embedded.mean[:1].expand(4, -1), atol=1e-6)
+
+
+@pytest.mark.parametrize("crop", ["none", "centre"])
+def test_tensors_of_any_size_go_through_the_transform(model, crop):
+    other = Model(
+        TINY.changed([f"augment.crop={crop}"]), model.vocab, model.captions.words.words.weight
+    )
+    drawn = torch.Generator().manual_seed(0)
+    pixels = [
+        torch.randint(256, (3, *size), dtype=torch.uint8, generator=drawn)
+        for size in ((16, 16), (40, 30), (5, 70))
+    ]
+    images = [Image.fromarray(tensor.permute(1, 2, 0).numpy()) for tensor in pixels[1:]]
+    embedded = other.encode_images([*pixels, *images])
+    assert torch.equal(embedded.mean[1:3], embedded.mean[3:])
+    assert not torch.allclose(embedded.mean[0], embedded.mean[1])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.zeros(3, 16, 16),
+        torch.zeros(16, 16, 3, dtype=torch.uint8),
+        torch.zeros(1, 3, 16, 16, dtype=torch.uint8),
+        torch.zeros(1, 16, 16, dtype=torch.uint8),
+    ],
+)
+def test_a_tensor_that_is_no_picture_is_refused_by_its_place(model, wrong):
+    good = torch.zeros(3, 16, 16, dtype=torch.uint8)
+    with pytest.raises(ShapeError, match=r"picture 2 must be an 8-bit tensor \[3,h,w\] - got"):
+        model.encode_images([good, good, wrong], batch_size=1)
+
+
+def test_a_picture_that_cannot_be_read_is_named(model, tmp_path):
+    good = picture(tmp_path / "good.png")
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "cut.png").write_bytes(good.read_bytes()[:60])
+    for name in ("empty.png", "cut.png", "missing.png", "."):
+        with pytest.raises(DataError, match=f"{tmp_path / name}: .* - mend it, or leave it out"):
+            model.encode_images([good, tmp_path / name])
+    with Image.open(tmp_path / "cut.png") as lazy, pytest.raises(DataError, match="picture 1: "):
+        model.encode_images([good, lazy])
+
+
+def test_progress_is_told_after_every_batch(model):
+    told = []
+    pictures = [torch.zeros(3, 16, 16, dtype=torch.uint8)] * 5
+    model.encode_images(pictures, batch_size=2, progress=lambda *at: told.append(at))
+    assert told == [(2, 5), (4, 5), (5, 5)]
+    told.clear()
+    model.encode_captions(["a bird"] * 3, batch_size=2, progress=lambda *at: told.append(at))
+    assert told == [(2, 3), (3, 3)]
+
+
+@unless_annotations_are_enforced
+def test_a_caption_that_is_no_text_is_named(model):
+    with pytest.raises(DataError, match="caption 1 must be text - got None"):
+        model.encode_captions(["a bird", None])
+
+
+def test_pixels_are_moved_to_the_models_device(model):
+    """On the device that has no values: whatever were left behind would be an error."""
+    moved = Model(TINY, model.vocab, model.captions.words.words.weight).to("meta").eval()
+    assert moved.device == torch.device("meta")
+    found = moved.encode_images([torch.zeros(3, 16, 16, dtype=torch.uint8)])
+    assert found.mean.device == found.log_sigma.device == torch.device("meta")
+
+
+def test_a_model_that_was_moved_embeds_a_split(model):
+    from pcme.data.aviary import Aviary
+    from pcme.data.problems import Problems
+    from pcme.evaluation import embed
+
+    dataset = Aviary(pixels=16, val_species=2, val_images=2, captions_per_image=2).load("val")
+    there = embed(model.to(torch.device("cpu", 0)), dataset, Problems())
+    here = embed(model.to("cpu"), dataset, Problems())
+    assert torch.equal(there.images.mean, here.images.mean)
+    assert torch.equal(there.captions.mean, here.captions.mean)
 
 
 def test_batches_do_not_matter(model):

@@ -1,6 +1,6 @@
 """Training: to the bit the same after any interruption; frozen is frozen; faults are named."""
 
-import json
+import math
 import os
 import signal
 import subprocess
@@ -9,15 +9,14 @@ import time
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import pcme
-from pcme import ConfigError, DataError, recipes
+from pcme import ConfigError
 from pcme.checkpoint import newest
+from pcme.precision import Precision
 from pcme.recipe import from_record
 from pcme.training import Reporter, train
-
-TINY = recipes.get("aviary-tiny")
+from tests.trained import TINY, Interrupt, Notes, logged, same, same_run, weights
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,31 +26,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-class Interrupt(Reporter):
-    """Stops the run after so many steps, as a crash would."""
-
-    def __init__(self, after, error=RuntimeError):
-        self.left, self.error = after, error
-
-    def step(self, run, values):
-        self.left -= 1
-        if self.left == 0:
-            raise self.error("stopped by the test")
-
-
-def weights(folder):
-    return load_file(folder / "weights.safetensors")
-
-
-def same(left, right):
-    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
-
-
-def logged(folder):
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "time"} for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +40,7 @@ def test_a_run_that_was_cut_short_ends_as_one_that_was_not(straight, tmp_path, a
     with pytest.raises(RuntimeError, match="stopped"):
         train(TINY, tmp_path, reporter=Interrupt(after))
     train(TINY, tmp_path, resume=True)
-    for part in (".", "last"):
-        assert same(weights(tmp_path / part), weights(straight / part))
-    assert logged(tmp_path) == logged(straight)
+    assert same_run(tmp_path, straight)
 
 
 def test_a_run_cut_short_several_times_too(straight, tmp_path):
@@ -88,9 +60,52 @@ def test_ctrl_c_loses_nothing_but_the_current_step(straight, tmp_path):
     assert logged(tmp_path) == logged(straight)
 
 
+def interrupting(monkeypatch, at, times=1):
+    """Ctrl-C in the middle of a step: after the gradients, before the weights move."""
+    real = pcme.steps.clip_gradients
+    calls = iter(range(10**6))
+
+    def clip(*args):
+        if next(calls) == at:
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+        return real(*args)
+
+    monkeypatch.setattr("pcme.steps.clip_gradients", clip)
+
+
+@pytest.mark.parametrize(("at", "times", "saved"), [(4, 1, 5), (7, 1, 8), (4, 2, 3), (1, 2, None)])
+def test_ctrl_c_in_the_middle_of_a_step(straight, tmp_path, monkeypatch, at, times, saved):
+    """The first waits for the end of the step; a second one does not, and the step is lost."""
+    notes = Notes()
+    with monkeypatch.context() as patch:
+        interrupting(patch, at, times)
+        with pytest.raises(KeyboardInterrupt):
+            train(TINY, tmp_path, reporter=notes)
+    found = newest(tmp_path / "checkpoints")
+    assert (found and found.step) == saved
+    assert ("is not saved" in notes.texts[-1]) == (times == 2)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    train(TINY, tmp_path, resume=True)
+    assert same_run(tmp_path, straight)
+
+
+def test_ctrl_c_that_others_handle_is_left_to_them(straight, tmp_path, monkeypatch):
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda *args: seen.append(args))
+    try:
+        interrupting(monkeypatch, 4)
+        train(TINY, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(seen) == 1
+    assert same_run(tmp_path, straight)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", [0.2, 0.5])
-def test_sigkill_at_any_moment(straight, tmp_path, moment):
+def test_sigkill(straight, tmp_path):
+    """Many more moments, without the command line, are in test_training_killed.py."""
     command = [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--out", str(tmp_path)]
     # Sums are rounded in another order with another number of threads.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -100,7 +115,7 @@ def test_sigkill_at_any_moment(straight, tmp_path, moment):
     deadline = time.monotonic() + 60
     while not (tmp_path / "metrics.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(moment)
+    time.sleep(0.3)
     child.send_signal(signal.SIGKILL)
     child.wait()
     train(TINY, tmp_path, resume=True)
@@ -168,20 +183,10 @@ def test_a_run_is_not_overwritten(straight):
         train(TINY, straight)
 
 
-def test_a_run_does_not_go_on_with_another_recipe(straight):
-    with pytest.raises(ConfigError, match="another recipe"):
-        train(TINY.changed(["method.scale=3.0"]), straight, resume=True)
-
-
 def test_a_finished_run_has_nothing_left_to_do(straight):
     before = weights(straight / "last")
     train(TINY, straight, resume=True)
     assert same(before, weights(straight / "last"))
-
-
-def test_a_loss_that_is_not_finite_stops_with_its_step_and_batch(tmp_path):
-    with pytest.raises(DataError, match=r"not finite at step \d+ .*images \["):
-        train(TINY.changed(["phases.0.learning_rate=1e30", "phases.0.warmup_steps=0"]), tmp_path)
 
 
 def test_a_backbone_learns_the_labels_and_nothing_else_moves(tmp_path):
@@ -228,3 +233,87 @@ def test_every_switch_trains(tmp_path, switch):
     short = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1", switch])
     train(short, tmp_path)
     assert (tmp_path / "weights.safetensors").is_file()
+
+
+def test_bfloat16_trains(tmp_path):
+    recipe = TINY.changed(["precision=bfloat16", "phases.0.backbone=all", "phases.1.epochs=1"])
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(recipe, tmp_path / "cut", reporter=Interrupt(5))
+    train(recipe, tmp_path / "cut", resume=True)
+    model = train(recipe, tmp_path / "straight")
+    assert same_run(tmp_path / "cut", tmp_path / "straight")
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+    losses = [line["loss"] for line in logged(tmp_path / "cut") if "loss" in line]
+    assert all(map(math.isfinite, losses))
+    assert losses[5] < 0.8 * losses[0]  # two epochs
+    train(recipe.changed(["precision=float32"]), tmp_path / "wide")
+    assert not same(weights(tmp_path / "wide"), weights(tmp_path / "straight"))
+
+
+def test_float16_on_the_cpu_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match=r"float16 needs a CUDA device.*use precision=bfloat16"):
+        train(TINY.changed(["precision=float16"]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_float16_scales_gradients_and_remembers_the_scale(monkeypatch):
+    """On a device that counts as CUDA: torch's scaler itself runs anywhere."""
+    monkeypatch.setattr("pcme.precision.GradScaler", lambda kind: torch.amp.GradScaler("cpu"))
+    precision = Precision("float16", torch.device("cuda"))
+    weight = torch.nn.Parameter(torch.tensor([2.0]))
+    optimiser = torch.optim.SGD([weight], lr=0.1)
+    precision.backward((3 * weight).sum(), optimiser)
+    precision.stepped()
+    assert weight.grad.tolist() == [3.0]
+    before = precision.state()["scale"]
+    optimiser.zero_grad()
+    precision.backward((weight * math.inf).sum(), optimiser)
+    precision.stepped()
+    assert precision.state()["scale"] == before / 2
+    again = Precision("float16", torch.device("cuda"))
+    again.load(precision.state())
+    assert again.state() == precision.state()
+
+
+PATIENT = ["validation.patience=2", "phases.0.epochs=9", "phases.1.epochs=9"]
+
+
+def patient(tmp_path, monkeypatch):
+    """The tiny run with validations that are never better than the one at step 6."""
+    real = pcme.training.retrieval
+
+    def judged(*args):
+        figures = real(*args)
+        judged.count += 1
+        for part in figures.values():
+            part["r_precision"] = 0.5 if judged.count == 2 else 0.4
+        return figures
+
+    judged.count = 0
+    monkeypatch.setattr("pcme.training.retrieval", judged)
+    return judged
+
+
+def test_a_phase_ends_when_patience_is_over(tmp_path, monkeypatch):
+    patient(tmp_path, monkeypatch)
+    notes = Notes()
+    train(TINY.changed(PATIENT), tmp_path, reporter=notes)
+    validated = [line["step"] for line in logged(tmp_path) if "val/t2i/recall@1" in line]
+    assert validated == [3, 6, 9, 12, 15, 18]  # best at 6; two more; then two of the next phase
+    assert notes.texts[-2].startswith("phase 0 ends at step 12: 2 validations")
+    assert notes.texts[-1].startswith("phase 1 ends at step 18: 2 validations")
+    train(TINY.changed(PATIENT), tmp_path, resume=True)  # nothing left to do
+    assert logged(tmp_path)[-1]["step"] == 18
+
+
+@pytest.mark.parametrize("after", [8, 11, 14])
+def test_a_patient_run_cut_short_stops_at_the_same_place(tmp_path, monkeypatch, after):
+    recipe = TINY.changed(PATIENT)
+    patient(tmp_path, monkeypatch)
+    train(recipe, tmp_path / "straight")
+    judged = patient(tmp_path, monkeypatch)
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(recipe, tmp_path / "cut", reporter=Interrupt(after))
+    judged.count = newest(tmp_path / "cut" / "checkpoints").step // 3
+    train(recipe, tmp_path / "cut", resume=True)
+    assert same_run(tmp_path / "cut", tmp_path / "straight")

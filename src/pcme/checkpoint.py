@@ -18,7 +18,6 @@ import math
 import os
 import re
 import shutil
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,9 +29,10 @@ from jaxtyping import Shaped
 from safetensors import SafetensorError
 from torch import Tensor
 
+from pcme.atomic import hidden, sync, write_new
 from pcme.errors import ConfigError, FormatError
 
-__all__ = ["Checkpoint", "clean", "damaged", "newest", "save"]
+__all__ = ["Checkpoint", "clean", "damaged", "last_good", "newest", "save"]
 __all__ += ["flatten_optimizer", "unflatten_optimizer"]
 
 FORMAT_VERSION = 1
@@ -85,7 +85,7 @@ def save(
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True)
-            _sync(folder.parent)
+            sync(folder.parent)
         final = _written(folder, step, _files(tensors, records))
     except (OSError, SafetensorError) as error:
         raise FormatError(
@@ -116,6 +116,12 @@ def newest(folder: Path) -> Checkpoint | None:
 def damaged(folder: Path) -> tuple[str, ...]:
     """What is wrong with each of these checkpoints that is not whole, newest first."""
     return tuple(note for note in map(_examined, _listed(folder)) if isinstance(note, str))
+
+
+def last_good(folder: Path) -> str:
+    """Which of these checkpoints a run can go on from, in words."""
+    found = newest(folder)
+    return f"the last good state is {found.folder}" if found else "there is no checkpoint yet"
 
 
 def clean(folder: Path) -> None:
@@ -173,43 +179,23 @@ def _has_odd_keys(value: object) -> bool:
 
 
 def _written(folder: Path, step: int, files: Iterator[tuple[str, bytes]]) -> Path:
-    draft = _hidden(folder / f"step-{step:08d}")
+    draft = hidden(folder / f"step-{step:08d}")
     try:
         draft.mkdir()
         seen = {}
         for file, data in files:
-            _write(draft / file, data)
+            write_new(draft / file, data)
             seen[file] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         manifest = {"format_version": FORMAT_VERSION, "step": step, "files": seen}
-        _write(draft / "manifest.json", json.dumps(manifest).encode())
-        _sync(draft)
+        write_new(draft / "manifest.json", json.dumps(manifest).encode())
+        sync(draft)
         final = _free(folder, step)
         os.replace(draft, final)
-        _sync(folder)
+        sync(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return final
-
-
-def _hidden(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("xb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _free(folder: Path, step: int) -> Path:
@@ -235,7 +221,7 @@ def _prune(folder: Path, final: Path, keep: int) -> None:
     whole = 1
     for path in [path for path in _listed(folder) if _place(path) < _place(final)]:
         if _place(path)[0] == _place(final)[0] or whole == keep:
-            trash = _hidden(path)
+            trash = hidden(path)
             with suppress(OSError):  # it stays: no reason to fail after all was saved
                 os.replace(path, trash)  # at once: half a checkpoint is never seen
                 shutil.rmtree(trash, ignore_errors=True)

@@ -1,80 +1,164 @@
-"""`pcme demo`: the core at work on a small world whose every match is known, in a few seconds.
+"""`pcme demo`: the main job from end to end, on the embedded world, in a few minutes.
 
-Twelve attributes are directions in space; an image has a value for each, a caption mentions some
-and leaves the rest open. The Gaussians are made by hand, nothing is learnt: a caption is narrow
-along what it says and wide along what it does not, so the generic one is the widest and fits all.
+Draws Aviary, trains, evaluates both directions on species that were never seen, and searches: for
+something rare, something common, and something that is not there. Everything lands in one folder.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
-import torch
-from rich.console import Console
-from rich.table import Table
+from jaxtyping import Float64
+from PIL import Image, ImageDraw, ImageFont
 
-from pcme import Gaussian, Matches, Ranking, metrics, scores
+from pcme import data
+from pcme.data.aviary import Aviary
+from pcme.data.problems import Problems
+from pcme.data.sheet import save_sheet
+from pcme.embedding import Gaussian
+from pcme.evaluation import Embedded, embed
+from pcme.matches import Matches
+from pcme.model import Model, load
+from pcme.recipe import Recipe
+from pcme.training import Reporter, train
+from pcme.truth import measured
 
-ATTRIBUTES, IMAGES, CAPTIONS = 12, 400, 300
-NOISE, OPEN = 0.5, 1.0
-"""σ of an attribute that is seen or said, and of one left open."""
+__all__ = ["Demo", "Hit", "Search", "run"]
 
+HITS = 6
+SURE = 0.5
+"""A best match below this probability is no match."""
 
-def main() -> None:
-    """Build the world, rank it with every score, and show how sure the captions are."""
-    images, captions, matches = world(seed=0)
-    console = Console()
-    console.print(_ranking_table(images, captions, matches))
-    console.print(_uncertainty_table(images, captions, matches))
-
-
-def world(*, seed: int) -> tuple[Gaussian, Gaussian, Matches]:
-    """(images, captions, the true matches captions × images)."""
-    rng = np.random.default_rng(seed)
-    values = rng.integers(0, 2, (IMAGES, ATTRIBUTES)) * 2 - 1
-    said = rng.permuted(np.arange(ATTRIBUTES) < rng.integers(0, 7, (CAPTIONS, 1)), axis=1)
-    subject = values[rng.integers(0, IMAGES, CAPTIONS)]
-    fits = ((values[None] == subject[:, None]) | ~said[:, None]).all(-1)
-    noise = rng.normal(0, NOISE, values.shape)
-    images = Gaussian(_tensor(values + noise), torch.full(values.shape, np.log(NOISE)))
-    captions = Gaussian(_tensor(subject * said), _tensor(np.log(np.where(said, NOISE, OPEN))))
-    return images, captions, Matches.from_dense(fits)
+INK, FAINT, PAPER = (32, 36, 44), (118, 124, 136), (255, 255, 255)
+RIGHT, WRONG = (34, 122, 82), (190, 50, 40)
+PICTURE, GAP = 128, 10
 
 
-def _ranking_table(images: Gaussian, captions: Gaussian, matches: Matches) -> Table:
-    table = Table(
-        title=f"{len(captions)} captions searched among {len(images)} images", min_width=76
-    )
-    for column in ("score", "R@1", "R-Precision", "MAP@R"):
-        table.add_column(column, justify="left" if column == "score" else "right")
-    for name in scores.names():
-        ranking = Ranking.from_scores(scores.create(name)(captions, images))
-        columns = (
-            metrics.recall(ranking, matches, 1),
-            metrics.r_precision(ranking, matches),
-            metrics.map_at_r(ranking, matches),
+@dataclass(frozen=True)
+class Hit:
+    """An image that was found: its number, the match probability, and whether it is one."""
+
+    image: int
+    p: float
+    true: bool
+
+
+@dataclass(frozen=True)
+class Search:
+    """A caption that was searched for; `wider` is the share of captions that are less wide."""
+
+    caption: str
+    hits: tuple[Hit, ...]
+    expected: float
+    matches: int
+    wider: float | None
+
+    @property
+    def verdict(self) -> str:
+        """What a person should be told."""
+        if self.hits[0].p < SURE:
+            return "nothing here matches"
+        return f"about {self.expected:,.0f} images match"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo found."""
+
+    folder: Path
+    images: int
+    """How many there were to search among."""
+    figures: dict[str, float]
+    searches: tuple[Search, ...]
+    sheet: Path
+
+
+def run(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    reporter: Reporter | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Demo:
+    """Train (or go on with, or take, the run in `folder`), evaluate on the test species, search."""
+    train(recipe, folder, resume=True, reporter=reporter)
+    model = load(folder)  # the best on the validation species, not the last
+    test = data.create(recipe.data.kind, **recipe.data.params).load("test")
+    found = embed(model, test, Problems(strict=True), progress=progress)
+    searches = tuple(_searched(model, found))
+    sheet = folder / "searches.png"
+    save_sheet(drawn(searches, found), sheet)
+    return Demo(folder, len(test.images), measured(model, found), searches, sheet)
+
+
+def drawn(searches: Sequence[Search], found: Embedded) -> Image.Image:
+    """A row of hits for each search, the probability below each, right ones in green."""
+    big, small = (ImageFont.load_default(size) for size in (15, 13))
+    height = 54 + PICTURE + 34
+    width = GAP + HITS * (PICTURE + GAP)
+    sheet = Image.new("RGB", (width, GAP + height * len(searches)), PAPER)
+    draw = ImageDraw.Draw(sheet)
+    for row, search in enumerate(searches):
+        top = GAP + row * height
+        draw.text((GAP, top), _fitted(f"“{search.caption}”", big, width), font=big, fill=INK)
+        draw.text((GAP, top + 23), _summary(search), font=small, fill=FAINT)
+        for place, hit in enumerate(search.hits):
+            left = GAP + place * (PICTURE + GAP)
+            picture = found.dataset.images.load(hit.image).resize((PICTURE, PICTURE))
+            colour = RIGHT if hit.true else WRONG
+            sheet.paste(picture, (left, top + 48))
+            box = (left - 2, top + 46, left + PICTURE + 1, top + 49 + PICTURE)
+            draw.rectangle(box, outline=colour, width=2)
+            mark = "fits" if hit.true else "does not fit"
+            text = f"p {hit.p:.3f}  {mark}"
+            draw.text((left, top + 54 + PICTURE), text, font=small, fill=colour)
+    return sheet
+
+
+def _searched(model: Model, found: Embedded) -> list[Search]:
+    """Searches for a caption that fits few images, one that fits many, and one that fits none."""
+    dataset = found.dataset
+    counts = dataset.matches().counts
+    few = int(np.flatnonzero((counts > 1) & (counts <= HITS))[0])
+    many = int(np.flatnonzero(counts >= len(dataset.images) // 4)[0])
+    texts, said = Aviary.unmatched(dataset, 1)
+    texts = [dataset.captions[few], dataset.captions[many], *texts]
+    truth = Matches.from_facts(np.concatenate([dataset.said[[few, many]], said]), dataset.facts)
+    queries = model.encode_captions(texts)
+    p = np.exp(np.asarray(model.score()(queries, found.images), np.float64))
+    return [
+        Search(
+            text,
+            tuple(
+                Hit(int(i), float(row[i]), bool(true[i]))
+                for i in np.argsort(-row, kind="stable")[:HITS]
+            ),
+            float(row.sum()),
+            int(true.sum()),
+            wider,
         )
-        table.add_row(name, *(f"{100 * np.nanmean(values):.1f}" for values in columns))
-    chance = f"{100 * float(np.nanmean(metrics.chance(matches))):.1f}"
-    table.add_row("(chance)", "", chance, "", style="dim")
-    return table
-
-
-def _uncertainty_table(images: Gaussian, captions: Gaussian, matches: Matches) -> Table:
-    precision = metrics.r_precision(scores.create("overlap")(captions, images), matches)
-    mentioned = (captions.log_sigma < 0).sum(1)
-    title = "A caption that says less is wider, and fits more images"
-    table = Table(title=title, min_width=76)
-    for column in ("attributes said", "captions", "sigma", "images that fit", "R-P (overlap)"):
-        table.add_column(column, justify="right")
-    for count in range(int(mentioned.max()) + 1):
-        rows = (mentioned == count).numpy()
-        table.add_row(
-            str(count),
-            str(int(rows.sum())),
-            f"{float(captions.uncertainty()[rows].mean()):.3f}",
-            f"{matches.counts[rows].mean():.1f}",
-            f"{100 * np.nanmean(precision[rows]):.1f}",
+        for text, row, true, wider in zip(
+            texts, p, truth.dense(), _wider(queries, found.captions), strict=True
         )
-    return table
+    ]
 
 
-def _tensor(values: np.ndarray) -> torch.Tensor:
-    return torch.as_tensor(values, dtype=torch.float32)
+def _wider(queries: object, captions: object) -> list[float | None]:
+    """The share of the split's captions that are narrower than each query; None without σ."""
+    if not isinstance(queries, Gaussian) or not isinstance(captions, Gaussian):
+        return [None, None, None]
+    all_widths = np.sort(captions.uncertainty().numpy())
+    places: Float64[np.ndarray, " q"] = np.searchsorted(all_widths, queries.uncertainty().numpy())
+    return [float(place) / len(all_widths) for place in places]
+
+
+def _summary(search: Search) -> str:
+    width = "" if search.wider is None else f"; wider than {100 * search.wider:.0f} % of captions"
+    return f"{search.verdict} (true: {search.matches:,}){width}"
+
+
+def _fitted(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> str:
+    while font.getlength(text) > width - 2 * GAP:
+        text = f"{text[:-3]}…”"
+    return text

@@ -16,6 +16,7 @@ from pcme.data.batches import image_batches
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, joined
+from pcme.errors import DataError
 from pcme.matches import Matches
 from pcme.model import Model
 from pcme.scores.base import Score
@@ -53,6 +54,11 @@ def embed(
             indices.append(rows)
             parts.append(model.embed_images(inputs))
             progress(int(rows[-1]) + 1, len(dataset.images))
+    if not parts:
+        raise DataError(
+            f"{dataset.where}: none of its {len(dataset.images)} images can be used - see "
+            "`pcme data check`"
+        )
     kept = np.concatenate(indices)
     part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
     return Embedded(part, joined(parts), model.encode_captions(list(part.captions)))

@@ -4,35 +4,41 @@ A model folder holds `recipe.json`, `weights.safetensors`, `vocab.json`.
 """
 
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Shaped, UInt8
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from pcme import methods
-from pcme.data.pixels import decode
+from pcme import atomic, methods
+from pcme.data.pixels import ImageError, decode
 from pcme.data.text import Tokens, Vocab, tokenise
 from pcme.data.transforms import ImageTransform, normalise
 from pcme.embedding import Embedding, joined
-from pcme.errors import DataError, FormatError
+from pcme.errors import DataError, FormatError, PcmeError, ShapeError
+from pcme.nn import captions as caption_networks
 from pcme.nn import images as image_networks
-from pcme.nn.captions import WordGRU
 from pcme.nn.towers import CaptionTower, ImageTower
 from pcme.recipe import Recipe, from_record
 from pcme.sampling import stream
 from pcme.scores.base import Score
 
-__all__ = ["Model", "load"]
+__all__ = ["Model", "load", "verify"]
 
+FILES = ("recipe.json", "vocab.json", "weights.safetensors")
 Picture = str | Path | Image.Image | Tensor
+Progress = Callable[[int, int], None]
 T = TypeVar("T")
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
 
 
 class Model(nn.Module):
@@ -45,7 +51,8 @@ class Model(nn.Module):
         options = self.method.heads(recipe.dim)
         backbone = image_networks.create(recipe.image.kind, **recipe.image.params)
         network = backbone.build(stream(recipe.seed, "init", "backbone"))
-        words = WordGRU(
+        captions = caption_networks.create(recipe.caption.kind, **recipe.caption.params)
+        words = captions.build(
             vectors,
             dim=recipe.dim,
             generator=stream(recipe.seed, "init", "words"),
@@ -86,23 +93,37 @@ class Model(nn.Module):
         return self.captions(ids, lengths)  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def encode_images(self, pictures: Sequence[Picture], *, batch_size: int = 64) -> Embedding:
-        """The embeddings of pictures: paths, PIL images, or 8-bit tensors [3,h,w]."""
+    def encode_images(
+        self, pictures: Sequence[Picture], *, batch_size: int = 64, progress: Progress = _silent
+    ) -> Embedding:
+        """The embeddings of pictures: paths, PIL images, or 8-bit tensors [3,h,w], also mixed.
+
+        A tensor of the model's own size is taken as it is; all else goes through `transform`.
+        `progress(done, total)` is called after every batch.
+        """
         self.eval()
-        parts = [
-            self.embed_images(torch.stack([self._pixels(picture) for picture in chunk]))
-            for chunk in _chunks(pictures, batch_size, "pictures")
-        ]
+        parts: list[Embedding] = []
+        done = 0
+        for chunk in _chunks(pictures, batch_size, "pictures"):
+            pixels = [self._pixels(picture, done + n) for n, picture in enumerate(chunk)]
+            parts.append(self.embed_images(torch.stack(pixels)))
+            done += len(chunk)
+            progress(done, len(pictures))
         return joined(parts)
 
     @torch.no_grad()
-    def encode_captions(self, captions: Sequence[str], *, batch_size: int = 256) -> Embedding:
-        """The embeddings of captions."""
+    def encode_captions(
+        self, captions: Sequence[str], *, batch_size: int = 256, progress: Progress = _silent
+    ) -> Embedding:
+        """The embeddings of captions; `progress(done, total)` is called after every batch."""
         self.eval()
-        parts = [
-            self.embed_tokens(self.vocab.encode_batch([tokenise(text) for text in chunk]))
-            for chunk in _chunks(captions, batch_size, "captions")
-        ]
+        parts: list[Embedding] = []
+        done = 0
+        for chunk in _chunks(captions, batch_size, "captions"):
+            words = [tokenise(_text(caption, done + n)) for n, caption in enumerate(chunk)]
+            parts.append(self.embed_tokens(self.vocab.encode_batch(words)))
+            done += len(chunk)
+            progress(done, len(captions))
         return joined(parts)
 
     def score(self) -> Score:
@@ -114,47 +135,119 @@ class Model(nn.Module):
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         self.vocab.save(target / "vocab.json")
-        _write(target / "recipe.json", json.dumps(self.recipe.record(), indent=2) + "\n")
+        text = json.dumps(self.recipe.record(), indent=2) + "\n"
+        atomic.write_text(target / "recipe.json", text)
         weights = {name: value.contiguous() for name, value in self.state_dict().items()}
-        temporary = target / ".weights.part"
-        save_file(weights, temporary, metadata={"format": "pcme-model-1"})
-        os.replace(temporary, target / "weights.safetensors")
+        with atomic.replacing(target / "weights.safetensors") as draft:
+            draft.write_bytes(serialised(weights, metadata={"format": "pcme-model-1"}))
 
-    def _pixels(self, picture: Picture) -> Tensor:
+    def _pixels(self, picture: Picture, number: int) -> UInt8[Tensor, "3 h w"]:
+        size = self.transform.size
         if isinstance(picture, Tensor):
-            return picture
-        image = picture if isinstance(picture, Image.Image) else decode(Path(picture))
-        return self.transform(image.convert("RGB"), None)
+            if picture.dtype != torch.uint8 or picture.ndim != 3 or picture.shape[0] != 3:
+                raise ShapeError(
+                    f"picture {number} must be an 8-bit tensor [3,h,w] - got {picture.dtype} "
+                    f"{list(picture.shape)} - give pixels from 0 to 255 as torch.uint8"
+                )
+            if picture.shape == (3, size, size):
+                return picture.cpu()
+            picture = Image.fromarray(picture.permute(1, 2, 0).cpu().numpy())
+        return self.transform(_rgb(picture, number), None)
 
 
 def load(folder: str | Path) -> Model:
     """The model in a run's folder, or in one written by `Model.save`."""
     root = Path(folder)
-    for name in ("recipe.json", "vocab.json", "weights.safetensors"):
+    _require_files(root)
+    recipe, vocab = _recipe(root), Vocab.load(root / "vocab.json")
+    weights = _weights(root / "weights.safetensors")
+    words = weights.get("captions.words.words.weight")  # none in a model whose captions are vectors
+    if words is not None:
+        _require_words(root, len(vocab), len(words))
+    try:
+        shape = (len(vocab), recipe.words.dim) if words is None else words.shape
+        model = Model(recipe, vocab, torch.zeros(shape))
+        model.load_state_dict(weights)
+    except (RuntimeError, PcmeError) as error:
+        raise FormatError(
+            f"{root / 'weights.safetensors'} and recipe.json do not fit together - {error} - one "
+            "of them was changed: take both from one run"
+        ) from error
+    return model.eval()
+
+
+def verify(folder: Path, like: Model) -> None:
+    """Refuse a folder of which `load` would not give a model built like this one.
+
+    Weights are judged by their names and shapes, which are read without reading the weights.
+    """
+    _require_files(folder)
+    if _recipe(folder) != like.recipe:
+        raise FormatError(
+            f"{folder / 'recipe.json'} is not the recipe of this run any more - put back a copy, "
+            f"such as that in {folder / 'last'}"
+        )
+    _require_words(folder, len(Vocab.load(folder / "vocab.json")), len(like.vocab))
+    path = folder / "weights.safetensors"
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise _damaged(path, error) from error
+    if found != {name: tuple(value.shape) for name, value in like.state_dict().items()}:
+        raise FormatError(f"{path} holds the weights of another model - put back a copy")
+
+
+def _require_files(root: Path) -> None:
+    for name in FILES:
         if not (root / name).is_file():
             raise FormatError(f"{root} is not a model - it has no {name} - is the run finished?")
+
+
+def _require_words(root: Path, listed: int, needed: int) -> None:
+    if listed != needed:
+        raise FormatError(
+            f"{root / 'vocab.json'} lists {listed:,} words, the weights have {needed:,} - they are "
+            "not of one model: put back a copy"
+        )
+
+
+def _recipe(root: Path) -> Recipe:
+    path = root / "recipe.json"
     try:
-        record = json.loads((root / "recipe.json").read_text(encoding="utf-8"))
-        weights = load_file(root / "weights.safetensors")
-    except (ValueError, SafetensorError) as error:
-        raise FormatError(f"{root} is damaged - {error} - take another checkpoint") from error
-    vocab = Vocab.load(root / "vocab.json")
+        return from_record(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError, PcmeError) as error:
+        raise FormatError(f"{path} is not a recipe - {error} - put back a copy") from error
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
     try:
-        shape = weights["captions.words.words.weight"].shape
-        model = Model(from_record(record), vocab, torch.zeros(shape))
-        model.load_state_dict(weights)
-    except (KeyError, RuntimeError) as error:
-        raise FormatError(f"{root}: weights do not fit the recipe - {error}") from error
-    return model.eval()
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> FormatError:
+    return FormatError(f"{path} is damaged - {error} - put back a copy, or train again")
+
+
+def _rgb(picture: str | Path | Image.Image, number: int) -> Image.Image:
+    try:
+        if isinstance(picture, Image.Image):
+            return picture.convert("RGB")
+        return decode(Path(picture))
+    except (ImageError, OSError) as error:
+        name = f"picture {number}" if isinstance(picture, Image.Image) else str(picture)
+        raise DataError(f"{name}: {error} - mend it, or leave it out") from error
+
+
+def _text(caption: str, number: int) -> str:
+    if not isinstance(caption, str):
+        raise DataError(f"caption {number} must be text - got {caption!r:.60}")
+    return caption
 
 
 def _chunks(items: Sequence[T], size: int, what: str) -> Iterator[Sequence[T]]:
     if isinstance(items, str) or not len(items):
         raise DataError(f"{what} must be a list with at least one item - got {items!r}")
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)

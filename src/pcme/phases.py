@@ -49,7 +49,8 @@ def _thaw(model: Model, phase: Phase, *, words: bool) -> None:
     model.requires_grad_(True)
     for module in _held(model, phase):
         module.requires_grad_(False)
-    model.captions.words.words.requires_grad_(words)
+    for vectors in model.captions.words.word_vectors():
+        vectors.requires_grad_(words)
 
 
 def _held(model: Model, phase: Phase) -> list[nn.Module]:

@@ -112,6 +112,8 @@ class Validation(_Frozen):
     every_epochs: int = Field(default=1, ge=1)
     max_captions: int = Field(default=5000, gt=0)
     """Captions that are scored; the first ones of a seeded shuffle when there are more."""
+    patience: int | None = Field(default=None, ge=1)
+    """So many validations without a better mean R-Precision end the phase; None: never."""
 
 
 class Recipe(_Frozen):
@@ -121,6 +123,8 @@ class Recipe(_Frozen):
     data: Part
     image: Part
     method: Part
+    caption: Part = part("gru")
+    """The caption backbone; "precomputed" for captions that are given as vectors."""
     train_split: str = "train"
     dim: int = Field(default=512, gt=0)
     words: Words = Words()
@@ -130,6 +134,8 @@ class Recipe(_Frozen):
     validation: Validation = Validation()
     average: float | None = Field(default=None, gt=0, lt=1)
     """The decay of an exponential moving average of the weights; None: no average."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """What backbones compute in while they train; weights, heads and losses are always float32."""
     seed: int = 0
 
     def changed(self, assignments: Sequence[str]) -> "Recipe":

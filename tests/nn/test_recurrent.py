@@ -74,10 +74,70 @@ def test_both_halves_depend_on_the_words():
 
 
 def test_gradients():
+    """With respect to the words and every weight, for sentences that end at different steps."""
     gru = StackedBiGRU(2, 2, stacks=2, generator=generator()).double()
     words = torch.randn(3, 4, 2, generator=generator(1), dtype=torch.float64, requires_grad=True)
     lengths = torch.tensor([4, 1, 3])
-    assert torch.autograd.gradcheck(lambda x: gru(x, lengths), (words,))
+    names, weights = zip(*gru.named_parameters(), strict=True)
+
+    def states(words, *weights):
+        given = dict(zip(names, weights, strict=True))
+        return torch.func.functional_call(gru, given, (words, lengths))
+
+    assert torch.autograd.gradcheck(states, (words, *weights))
+
+
+def test_gradients_are_those_of_packed_grus():
+    gru = StackedBiGRU(5, 16, stacks=2, generator=generator())
+    lengths = torch.randint(1, 9, (12,), generator=generator(2))
+    words = torch.randn(12, 9, 5, generator=generator(1), requires_grad=True)
+    gru(words, lengths).square().sum().backward()
+    found, words.grad = words.grad, None
+    packed = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+    others = [reference(gru, stack) for stack in range(2)]
+    torch.stack([other(packed)[1] for other in others]).square().sum().backward()
+    assert torch.allclose(found, words.grad, atol=1e-6)
+    for row in range(4):
+        suffix = "_l0_reverse" if row % 2 else "_l0"
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            expected = getattr(others[row // 2], name + suffix).grad
+            assert torch.allclose(getattr(gru, name).grad[row], expected, atol=1e-5)
+
+
+def test_the_gradient_can_be_taken_twice():
+    """Nothing that is kept for it is spoiled by taking it."""
+    gru = StackedBiGRU(3, 4, stacks=1, generator=generator())
+    total = gru(torch.ones(2, 3, 3), torch.tensor([3, 2])).sum()
+    one, two = (torch.autograd.grad(total, gru.weight_hh, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(one, two)
+
+
+def test_a_sentence_without_words_has_no_state():
+    gru = StackedBiGRU(3, 4, stacks=2, generator=generator())
+    found = gru(torch.ones(3, 2, 3), torch.tensor([0, 2, 0]))
+    assert not found[:, [0, 2]].any()
+    assert found[:, 1].all()
+    assert not gru(torch.ones(2, 2, 3), torch.tensor([0, 0])).any()
+
+
+def test_without_gradients_the_states_are_the_same():
+    gru = StackedBiGRU(3, 4, stacks=2, generator=generator())
+    words, lengths = torch.randn(4, 5, 3, generator=generator(1)), torch.tensor([2, 5, 1, 5])
+    with torch.no_grad():
+        quiet = gru(words, lengths)
+    assert not quiet.requires_grad
+    assert torch.equal(gru(words, lengths), quiet)
+
+
+def test_the_steps_keep_their_precision_under_autocast():
+    gru = StackedBiGRU(3, 4, stacks=1, generator=generator())
+    words, lengths = torch.randn(4, 5, 3, generator=generator(1)), torch.tensor([2, 5, 1, 5])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow = gru(words, lengths)
+    assert narrow.dtype == torch.float32
+    assert torch.allclose(narrow, gru(words, lengths), atol=0.05)
+    narrow.sum().backward()
+    assert torch.isfinite(gru.weight_ih.grad).all()
 
 
 @pytest.mark.parametrize("seed", [0, 1])

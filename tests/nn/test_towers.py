@@ -6,7 +6,7 @@ from torch import nn
 
 from pcme import Gaussian, Points
 from pcme.nn.backbone import ImageNetwork
-from pcme.nn.captions import WordGRU
+from pcme.nn.captions.gru import WordGRU
 from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower, ImageTower
 

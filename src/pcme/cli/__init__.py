@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from pcme import __version__
-from pcme.cli import data, train
+from pcme.cli import data, demo, train
 from pcme.cli.output import Json, print_json, print_table
 from pcme.errors import PcmeError
 from pcme.registry import Registry
@@ -51,6 +51,7 @@ list_app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme 
 app.add_typer(list_app, name="list", help="List what can be chosen by name.")
 app.add_typer(data.app, name="data", help="List, check and look at datasets.")
 train.register(app)
+demo.register(app)
 
 
 @app.callback()
@@ -88,14 +89,6 @@ def list_recipes(*, as_json: Json = False) -> None:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table(columns, rows)
-
-
-@app.command(epilog="[bold]Example:[/bold] pcme demo")
-def demo() -> None:
-    """Run a small worked example of the whole core, and print what it shows."""
-    from pcme.demo import main as run
-
-    run()
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme version --json")

@@ -47,7 +47,7 @@ def train(
     workers: Annotated[int, typer.Option(help="Threads that make batches.", min=0)] = 2,
     as_json: Json = False,
 ) -> None:
-    """Train a model: the run's folder gets its weights, vocabulary, metrics and checkpoints."""
+    """Train a model: the run's folder gets its weights, metrics, model card and checkpoints."""
     from pcme.training import train as run
 
     chosen = _recipe(recipe).changed(

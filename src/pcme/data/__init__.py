@@ -9,7 +9,14 @@ import os
 import pkgutil
 from pathlib import Path
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, ImageSource, registry
+from pcme.data.dataset import (
+    CaptionDataset,
+    Dataset,
+    Files,
+    ImageSource,
+    recognised,
+    registry,
+)
 from pcme.data.problems import Problem, Problems
 from pcme.errors import ConfigError
 
@@ -49,7 +56,7 @@ def find(name_or_path: str | Path) -> Dataset:
     if text in names() or text in registry.aliases():
         return _by_name(text)
     if Path(text).exists():
-        return _by_layout(Path(text))
+        return recognised(Path(text))
     try:
         return _by_name(text)
     except ConfigError as error:
@@ -69,14 +76,3 @@ def _by_name(name: str) -> Dataset:
         f'dataset "{name}" needs its files - {given} - give the folder itself: it must hold '
         f"{cls.layout}"
     )
-
-
-def _by_layout(path: Path) -> Dataset:
-    for name in sorted(names(), key=lambda name: (registry.get(name).rank, name)):
-        cls = registry.get(name)
-        if cls.layout and cls.recognises(path):
-            return registry.create(name, root=path)
-    layouts = "\n".join(
-        f"  {name}: {registry.get(name).layout}" for name in names() if registry.get(name).layout
-    )
-    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")

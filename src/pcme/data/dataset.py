@@ -38,6 +38,7 @@ __all__ = [
     "Named",
     "Remembered",
     "Subset",
+    "recognised",
     "registry",
 ]
 
@@ -370,6 +371,19 @@ class Dataset(ABC):
 
 
 registry: Registry[Dataset] = Registry("dataset")
+
+
+def recognised(path: Path) -> Dataset:
+    """The dataset that lies in a folder, or file, recognised by its layout."""
+    names = registry.names()
+    for name in sorted(names, key=lambda name: (registry.get(name).rank, name)):
+        cls = registry.get(name)
+        if cls.layout and cls.recognises(path):
+            return registry.create(name, root=path)
+    layouts = "\n".join(
+        f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout
+    )
+    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")
 
 
 def _numbered(images: ImageSource, owners: Int64[np.ndarray, " m"]) -> tuple[str, ...]:

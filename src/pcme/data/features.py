@@ -20,6 +20,7 @@ from filelock import FileLock
 from jaxtyping import Bool, Float, Float16, UInt8
 from torch import Tensor, nn
 
+from pcme import atomic
 from pcme.data.batches import image_batches
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
@@ -153,6 +154,7 @@ def _compute(
     """Fill final.partial, then give it its name: whoever sees the name sees all of it."""
     partial = final.with_name(f"{final.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
+    atomic.clean(partial)
     done, features = _resumed(partial, count)
     usable = _saved_rows(partial, count, done)
     for number, (indices, pixels) in enumerate(batches.from_image(done), start=1):
@@ -169,7 +171,7 @@ def _compute(
         raise FormatError(f"{final.name}: none of the {count} images can be used")
     _note(partial, features, usable, count)
     manifest = {"format_version": FORMAT_VERSION, "shape": list(features.shape)}
-    _write_json(partial / "manifest.json", manifest)
+    atomic.write_text(partial / "manifest.json", json.dumps(manifest))
     os.replace(partial, final)
 
 
@@ -213,18 +215,6 @@ def _saved_rows(folder: Path, count: int, done: int) -> Bool[np.ndarray, " n"]:
 def _note(folder: Path, features: np.memmap, usable: Bool[np.ndarray, " n"], done: int) -> None:
     """Make durable what has been computed, then say so."""
     features.flush()
-    with open(folder / "usable.tmp", "wb") as file:
+    with atomic.replacing(folder / "usable.npy") as draft, draft.open("wb") as file:
         np.save(file, usable)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(folder / "usable.tmp", folder / "usable.npy")
-    _write_json(folder / "done.json", {"done": done})
-
-
-def _write_json(path: Path, value: object) -> None:
-    temporary = path.with_suffix(".tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    atomic.write_text(folder / "done.json", json.dumps({"done": done}))

@@ -11,10 +11,8 @@ can become padding or an end mark: those exist only as ids, and only `Vocab` wri
 
 import json
 import math
-import os
 import re
 import unicodedata
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from pcme import atomic
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 __all__ = [
@@ -180,7 +179,7 @@ class Vocab:
         """Write the vocabulary as JSON: the file is the old one or the new one, never a part."""
         head = {"format_version": FORMAT_VERSION, "specials": SPECIALS}
         record = {**head, "words": self.words, "counts": self.counts}
-        _replace(Path(path), json.dumps(record, ensure_ascii=False))
+        atomic.write_text(Path(path), json.dumps(record, ensure_ascii=False))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocab":
@@ -267,18 +266,6 @@ def _share(ratio: float) -> float:
     if not 0 <= ratio <= 1:
         raise ConfigError(f"ratio must be from 0 to 1 - got {ratio}")
     return ratio
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _record(path: Path) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Methods by name. Every module of this package is imported, so a new method is one file.
 
->>> create("pcme-overlap").positives
-'matches-weighted'
+>>> create("pcme-overlap").likelihood
+'overlap'
 """
 
 import importlib

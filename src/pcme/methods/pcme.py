@@ -131,7 +131,6 @@ class Overlap(_SoftContrastiveMethod):
     likelihood: Likelihood = "overlap"
     scale: float = 10.0
     shift: float = -15.0
-    positives: Positives = "matches-weighted"
     uniformity_weight: float = 3.0
     fit_weight: float = 3.0
     breadth_weight: float = 2.0

@@ -1,7 +1,7 @@
-"""ImageBackbone: what turns pixels into a grid of features, and how it is chosen by name.
+"""Backbones: what turns pixels, or captions, into features, and how it is chosen by name.
 
-A backbone is one class in one file of `pcme/nn/images/`: a frozen dataclass whose fields are its
-parameters and whose `build` makes the network. It states its own normalisation.
+A backbone is one class in one file of `pcme/nn/images/` or `pcme/nn/captions/`: a frozen dataclass
+whose fields are its parameters and whose `build` makes the network.
 """
 
 from abc import ABC, abstractmethod
@@ -9,12 +9,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pcme.registry import Registry
 
-__all__ = ["ImageBackbone", "ImageNetwork", "image_backbones"]
+__all__ = [
+    "CaptionBackbone",
+    "CaptionNetwork",
+    "Features",
+    "ImageBackbone",
+    "ImageNetwork",
+    "caption_backbones",
+    "image_backbones",
+]
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a backbone says of a batch of items.
+
+    `local` are the sites [b,s,d], `mask` says which of them are there; `pooled` [b,p] is the base
+    of the mean and `spread` [b,q] the base of log σ (the same tensor for images).
+    """
+
+    local: Float[Tensor, "b s d"]
+    pooled: Float[Tensor, "b p"]
+    spread: Float[Tensor, "b q"]
+    mask: Bool[Tensor, "b s"] | None = None
 
 
 class ImageNetwork(nn.Module, ABC):
@@ -46,3 +68,45 @@ class ImageBackbone(ABC):
 
 
 image_backbones: Registry[ImageBackbone] = Registry("image backbone")
+
+
+class CaptionNetwork(nn.Module, ABC):
+    """A network from captions, as ids or as vectors, to their features.
+
+    `features` is the width of a site, `pooled` that of the vector of a whole caption. `projected`
+    says that this vector has been brought to the embedding's size already, one for the mean and one
+    for log σ; otherwise the heads do it.
+    """
+
+    features: int
+    pooled: int
+    projected: bool
+
+    @abstractmethod
+    def forward(
+        self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None
+    ) -> Features:
+        """The features of captions, of which so many sites are there; without lengths, all are."""
+
+    def word_vectors(self) -> Sequence[nn.Parameter]:
+        """What a recipe with words.train = false holds still; none in a network without words."""
+        return ()
+
+
+@dataclass(frozen=True)
+class CaptionBackbone(ABC):
+    """A caption backbone as a user names it."""
+
+    @abstractmethod
+    def build(
+        self,
+        vectors: Float[Tensor, "v e"],
+        *,
+        dim: int,
+        with_sigma: bool,
+        generator: torch.Generator,
+    ) -> CaptionNetwork:
+        """The network for embeddings of size `dim`; it copies the word vectors if it uses any."""
+
+
+caption_backbones: Registry[CaptionBackbone] = Registry("caption backbone")

@@ -17,24 +17,11 @@ from torch.nn import functional as F
 
 from pcme.errors import ConfigError
 from pcme.nn.attention import LocalAttention
+from pcme.nn.backbone import Features
 
 __all__ = ["Features", "HeadOptions", "MeanHead", "SigmaHead", "linear", "softly_bounded"]
 
 Covariance = Literal["diagonal", "isotropic", "none"]
-
-
-@dataclass(frozen=True)
-class Features:
-    """What a backbone says of a batch of items.
-
-    `local` are the sites [b,s,d], `mask` says which of them are there; `pooled` [b,p] is the base
-    of the mean and `spread` [b,q] the base of log σ (the same tensor for images).
-    """
-
-    local: Float[Tensor, "b s d"]
-    pooled: Float[Tensor, "b p"]
-    spread: Float[Tensor, "b q"]
-    mask: Bool[Tensor, "b s"] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,20 @@
 """Several bidirectional GRUs over the same words, run as one.
 
-The sentences are sorted by length, so that step t works only on those that still have a word; the
-directions and the stacks are one batched product. The result is that of packed `nn.GRU`s.
+The sentences are sorted by length and packed, so that step t works only on those that still have a
+word; the directions and the stacks are one batched product a step. The gradient is written out by
+hand: that of the weights is then one product over all steps, where automatic differentiation makes
+one a step. The result and its gradients are those of packed `nn.GRU`s.
 """
 
 import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 __all__ = ["StackedBiGRU"]
 
@@ -48,54 +54,111 @@ class StackedBiGRU(nn.Module):
     ) -> Float[Tensor, "stacks b h"]:
         """The sentence vectors [stacks, b, 2·hidden]."""
         ordered = torch.sort(lengths, descending=True, stable=True)
-        words = words[ordered.indices]
-        inputs = self._inputs(words, ordered.values)
         steps = torch.arange(words.shape[1], device=lengths.device)
-        alive = (ordered.values[None] > steps[:, None]).sum(1).tolist()
-        final = self._run(inputs, alive)
+        alive = ordered.values[None] > steps[:, None]
+        gates = self._inputs(words[ordered.indices], ordered.values, alive)
+        counts = [count for count in alive.sum(1).tolist() if count]
+        with torch.autocast(words.device.type, enabled=False):  # errors would add up over the steps
+            gates = gates.to(self.weight_hh.dtype)
+            state = gates.new_zeros(2 * self.stacks, len(lengths), self.hidden)
+            trains = torch.is_grad_enabled()  # within the function it never is
+            final: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
+                gates, self.weight_hh, self.bias_hh, state, counts, trains
+            )
         # Undo the sorting, then put forward and backward side by side.
         final = torch.empty_like(final).index_copy(1, ordered.indices, final)
         pairs = final.view(self.stacks, 2, len(lengths), self.hidden)
         return pairs.transpose(1, 2).reshape(self.stacks, len(lengths), 2 * self.hidden)
 
     def _inputs(
-        self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]
-    ) -> Float[Tensor, "l r b gates"]:
-        """What the words contribute to the gates at every step; r runs over direction and stack."""
-        batch, length, width = words.shape
-        both = torch.stack((words, _reversed(words, lengths)))
-        both = both.view(1, 2, batch * length, width).expand(self.stacks, -1, -1, -1)
-        both = both.reshape(2 * self.stacks, batch * length, width)
-        gates = torch.baddbmm(self.bias_ih[:, None], both, self.weight_ih.transpose(1, 2))
-        return gates.view(2 * self.stacks, batch, length, -1).permute(2, 0, 1, 3)
+        self,
+        words: Float[Tensor, "b l e"],
+        lengths: Int64[Tensor, " b"],
+        alive: Bool[Tensor, "l b"],
+    ) -> Float[Tensor, "r n gates"]:
+        """What the words contribute to the gates; n runs over the steps, then the sentences alive.
 
-    def _run(
-        self, inputs: Float[Tensor, "l r b gates"], alive: list[int]
-    ) -> Float[Tensor, "r b hidden"]:
-        """The state of every sentence after its last word, longest sentence first."""
-        rows, batch, size = inputs.shape[1], inputs.shape[2], self.hidden
-        weight = self.weight_hh.transpose(1, 2)
-        state = inputs.new_zeros(rows, batch, size)
-        finished = []
-        for gates, count in zip(inputs, alive, strict=True):
-            if count < state.shape[1]:
-                finished.append(state[:, count:])
-                state = state[:, :count]
-            if count == 0:
-                break
-            own = torch.baddbmm(self.bias_hh[:, None], state, weight)
-            given = gates[:, :count]
-            both = torch.sigmoid(given[..., : 2 * size] + own[..., : 2 * size])
-            reset, update = both[..., :size], both[..., size:]
-            new = torch.tanh(given[..., 2 * size :] + reset * own[..., 2 * size :])
-            state = torch.lerp(new, state, update)
-        return torch.cat([state, *finished[::-1]], 1)
+        r runs over stack and direction; a backward one reads each sentence from its end.
+        """
+        step, sentence = alive.nonzero(as_tuple=True)
+        back = lengths[sentence] - 1 - step
+        both = torch.stack((words[sentence, step], words[sentence, back]))
+        rows = both.expand(self.stacks, -1, -1, -1).reshape(2 * self.stacks, *both.shape[1:])
+        return torch.baddbmm(self.bias_ih[:, None], rows, self.weight_ih.transpose(1, 2))
 
 
-def _reversed(
-    words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]
-) -> Float[Tensor, "b l e"]:
-    """Each sentence backwards, its padding still behind it."""
-    steps = torch.arange(words.shape[1], device=words.device)
-    source = (lengths[:, None] - 1 - steps).clamp_min(0)
-    return words.gather(1, source[..., None].expand_as(words))
+class _Recurrence(torch.autograd.Function):
+    """All steps: from the words' part of the gates [r,n,3h] to the final states [r,b,h].
+
+    r, z, m = the gates reset, update, new;  o = what the state says to "new", before the reset:
+    rz = sigmoid(x_rz + U_rz h),  o = U_m h + b_m,  m = tanh(x_m + r o),  h' = m + z (h - m).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch gives it no type
+        gates: Float[Tensor, "r n gates"],
+        weight: Float[Tensor, "r gates h"],
+        bias: Float[Tensor, "r gates"],
+        state: Float[Tensor, "r b h"],
+        counts: Sequence[int],
+        trains: bool,
+    ) -> Float[Tensor, "r b h"]:
+        """The final states, in `state`; `gates`, which nobody else needs, becomes r, z and m."""
+        size = weight.shape[2]
+        own_new, before = gates.new_empty(2, len(gates), gates.shape[1] if trains else 0, size)
+        room = gates.new_empty(state.numel() * 3)  # new memory for every step would be slow
+        turned = weight.transpose(1, 2)
+        for count, here in _steps(counts):
+            previous = state[:, :count]  # those that are at their end keep their state
+            own = _shaped(room, len(gates), count, 3 * size)
+            torch.baddbmm(bias[:, None], previous, turned, out=own)
+            if trains:
+                before[:, here], own_new[:, here] = previous, own[..., 2 * size :]
+            both = gates[:, here, : 2 * size].add_(own[..., : 2 * size]).sigmoid_()
+            new = gates[:, here, 2 * size :].addcmul_(both[..., :size], own[..., 2 * size :])
+            torch.lerp(new.tanh_(), previous, both[..., size:], out=previous)
+        ctx.mark_dirty(state)
+        ctx.counts = counts
+        ctx.save_for_backward(gates, own_new, before, weight)
+        return state
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any,  # noqa: ANN401
+        final: Float[Tensor, "r b h"],
+    ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        """The gradients with respect to gates, weight and bias."""
+        gates, own_new, before, weight = ctx.saved_tensors
+        rows, size = len(gates), weight.shape[2]
+        state = final.clone(memory_format=torch.contiguous_format)
+        to_gates, to_own = torch.empty_like(gates), torch.empty_like(gates)
+        room = gates.new_empty(2, state.numel())
+        for count, here in reversed(list(_steps(ctx.counts))):
+            r, z, new = gates[:, here].split(size, 2)
+            to_r, to_z, to_new = to_gates[:, here].split(size, 2)
+            part, kept = (_shaped(memory, rows, count, size) for memory in room)
+            to_state = state[:, :count]
+            torch.mul(to_state, z, out=kept)
+            torch.sub(to_state, kept, out=part)
+            torch.ops.aten.tanh_backward(part, new, grad_input=to_new)
+            torch.mul(to_new, own_new[:, here], out=part)
+            torch.ops.aten.sigmoid_backward(part, r, grad_input=to_r)
+            torch.sub(before[:, here], new, out=part).mul_(to_state)
+            torch.ops.aten.sigmoid_backward(part, z, grad_input=to_z)
+            to_own[:, here, : 2 * size] = to_gates[:, here, : 2 * size]
+            torch.mul(to_new, r, out=to_own[:, here, 2 * size :])
+            torch.baddbmm(kept, to_own[:, here], weight, out=to_state)
+        return to_gates, to_own.transpose(1, 2) @ before, to_own.sum(1), None, None, None
+
+
+def _steps(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:
+    """(sentences alive, their place among all) of every step."""
+    for count, end in zip(counts, accumulate(counts), strict=True):
+        yield count, slice(end - count, end)
+
+
+def _shaped(room: Float[Tensor, " n"], *shape: int) -> Tensor:
+    """The beginning of some memory, in this shape."""
+    return room[: math.prod(shape)].view(shape)

@@ -4,13 +4,12 @@ Paper: Fig. 2. A tower gives a `Gaussian`, or `Points` (one point an item) witho
 """
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian, Points
-from pcme.nn.backbone import ImageNetwork
-from pcme.nn.captions import WordGRU
-from pcme.nn.heads import Features, HeadOptions, MeanHead, SigmaHead
+from pcme.nn.backbone import CaptionNetwork, Features, ImageNetwork
+from pcme.nn.heads import HeadOptions, MeanHead, SigmaHead
 
 __all__ = ["CaptionTower", "Heads", "ImageTower"]
 
@@ -66,13 +65,20 @@ class ImageTower(nn.Module):
 
 
 class CaptionTower(nn.Module):
-    """From ids and lengths to embeddings."""
+    """From captions, as ids or as vectors, to embeddings."""
 
-    def __init__(self, words: WordGRU, options: HeadOptions, *, generator: torch.Generator) -> None:
+    def __init__(
+        self, words: CaptionNetwork, options: HeadOptions, *, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.words = words
-        self.heads = Heads(words.word_dim, options.dim, options, project=False, generator=generator)
+        project = not words.projected
+        self.heads = Heads(
+            words.features, words.pooled, options, project=project, generator=generator
+        )
 
-    def forward(self, ids: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Embedding:
+    def forward(
+        self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None
+    ) -> Embedding:
         """The embeddings of a batch of captions."""
-        return self.heads(self.words(ids, lengths))  # type: ignore[no-any-return]
+        return self.heads(self.words(inputs, lengths))  # type: ignore[no-any-return]

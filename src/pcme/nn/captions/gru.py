@@ -1,21 +1,24 @@
-"""The caption backbone: word vectors, and a bidirectional GRU for each of mean and log σ.
+"""GRU: word vectors, and a bidirectional GRU for each of mean and log σ.
 
 The sites for attention are the word vectors themselves; the sentence vectors are the bases of the
 two heads, which share nothing but the words. Paper: §3.1.1, §3.2.1.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from pcme.errors import ConfigError
-from pcme.nn.heads import Features
+from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
 from pcme.nn.recurrent import StackedBiGRU
 
-__all__ = ["WordGRU"]
+__all__ = ["GRU", "WordGRU"]
 
 
-class WordGRU(nn.Module):
+class WordGRU(CaptionNetwork):
     """From ids and lengths to features; `with_sigma` adds the second GRU.
 
     >>> words = WordGRU(torch.randn(9, 5), dim=8, generator=torch.Generator().manual_seed(0))
@@ -23,6 +26,8 @@ class WordGRU(nn.Module):
     >>> features.local.shape, features.pooled.shape, features.mask.tolist()[1]
     (torch.Size([2, 3, 5]), torch.Size([2, 8]), [True, True, False])
     """
+
+    projected = True
 
     def __init__(
         self,
@@ -35,18 +40,39 @@ class WordGRU(nn.Module):
         super().__init__()
         if dim % 2:
             raise ConfigError(f"dim must be even, one half for each direction - got {dim}")
+        self.features, self.pooled = vectors.shape[1], dim
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
         stacks = 2 if with_sigma else 1
         self.gru = StackedBiGRU(vectors.shape[1], dim // 2, stacks=stacks, generator=generator)
 
-    @property
-    def word_dim(self) -> int:
-        """The size of a word vector."""
-        return int(self.words.embedding_dim)
-
-    def forward(self, ids: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Features:
+    def forward(
+        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
+    ) -> Features:
         """The word vectors as sites, and the sentence vectors."""
-        words = self.words(ids)
+        if lengths is None:
+            lengths = inputs.new_full((len(inputs),), inputs.shape[1])
+        words = self.words(inputs)
         sentences = self.gru(words, lengths)
-        steps = torch.arange(ids.shape[1], device=ids.device)
+        steps = torch.arange(inputs.shape[1], device=inputs.device)
         return Features(words, sentences[0], sentences[-1], steps[None] < lengths[:, None])
+
+    def word_vectors(self) -> Sequence[nn.Parameter]:
+        """The one table of them."""
+        return [self.words.weight]
+
+
+@caption_backbones.register("gru")
+@dataclass(frozen=True)
+class GRU(CaptionBackbone):
+    """Word vectors and bidirectional GRUs, the paper's caption backbone."""
+
+    def build(
+        self,
+        vectors: Float[Tensor, "v e"],
+        *,
+        dim: int,
+        with_sigma: bool,
+        generator: torch.Generator,
+    ) -> WordGRU:
+        """The network; weights are drawn as in nn.GRU."""
+        return WordGRU(vectors, dim=dim, with_sigma=with_sigma, generator=generator)

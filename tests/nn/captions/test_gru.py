@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcme import ConfigError
-from pcme.nn.captions import WordGRU
+from pcme.nn.captions.gru import WordGRU
 
 
 def generator(seed=0):

@@ -1,0 +1,196 @@
+"""A training step: what its parts take, what it costs beside a bare backbone, and its memory."""
+
+import resource
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bench.data import photographs
+from bench.measure import Row, best, within
+from pcme import recipes
+from pcme.data.batches import Batch, Loader
+from pcme.data.dataset import CaptionDataset, Files
+from pcme.data.samplers import ShuffledPairs
+from pcme.data.text import Vocab
+from pcme.data.transforms import ImageTransform, normalise
+from pcme.embedding import Gaussian
+from pcme.model import Model
+from pcme.nn import images as image_networks
+from pcme.optim import AdamP, clip_gradients
+from pcme.phases import set_mode, trained_groups
+from pcme.recipe import Phase, Recipe
+from pcme.sampling import stream
+from pcme.training import Reporter, Run, train
+
+BATCH, DIM, SITES, WIDTH = 128, 512, 49, 1280
+WORDS = "a small brown bird with long black wings and the short white bill sits near its nest on"
+
+
+def bench_step() -> list[Row]:
+    """One step on cached features, as `cub-effnet` has them, with the paper's J = 7 and D = 512."""
+    model, loader, phase = _heads_on_features()
+    batch = next(loader.epoch(0))
+    groups = trained_groups(model, None, phase, words=True)
+    optimiser = AdamP(groups, lr=1e-3)
+    set_mode(model, phase)
+    embedded = _leaves(model, batch)
+
+    def data() -> object:
+        return next(loader.epoch(0))
+
+    def encoders() -> None:
+        images, captions = _encoded(model, batch)
+        total = sum(part.sum() for g in (images, captions) for part in (g.mean, g.log_sigma))
+        assert isinstance(total, Tensor)
+        total.backward()
+
+    def loss() -> None:
+        model.objective(*embedded, batch.matches, stream(0, "bench")).total.backward()
+
+    def update() -> None:
+        clip_gradients([p for group in groups for p in group["params"]], 2.0)
+        optimiser.step()
+
+    def whole() -> None:
+        data()
+        images, captions = _encoded(model, batch)
+        optimiser.zero_grad(set_to_none=True)
+        model.objective(images, captions, batch.matches, stream(0, "bench")).total.backward()
+        update()
+
+    whole()
+    times = dict(zip(("data", "encoders", "loss", "update", "step"), best(
+        data, encoders, loss, update, whole, repeats=5), strict=True))  # fmt: skip
+    split = ", ".join(f"{name} {100 * t / times['step']:.0f} %" for name, t in times.items())
+    note = f"B = {BATCH}, J = 7, D = {DIM}, {SITES} x {WIDTH} features; {split}"
+    return [
+        within(
+            "training: the loss, against the whole step", times["loss"], times["step"], 0.25, note
+        )
+    ]
+
+
+def bench_overhead() -> list[Row]:
+    """`pcme.train` with everything trained, against the backbone's own forward and backward."""
+    size, batch = 224, 16
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "data").mkdir()
+        photos = photographs(root / "data", 48, (320, 240))
+        lines = [
+            f"{photo.name},{WORDS},{'train' if i % 6 else 'val'}" for i, photo in enumerate(photos)
+        ]
+        (root / "data" / "captions.csv").write_text(
+            "\n".join(["image,caption,split", *lines]) + "\n"
+        )
+        recipe = recipes.get("aviary-tiny").changed([
+            'data={"kind": "table"}', 'image={"kind": "resnet50"}', f"dim={DIM}",
+            f"augment.size={size}", "augment.crop=centre", "sampling.afresh=false",
+            f"sampling.batch_size={batch}",
+            'phases=[{"epochs": 2, "learning_rate": 1e-4, "backbone": "all"}]',
+        ])  # fmt: skip
+        timer = StepTimes()
+        train(recipe, root / "run", data_root=root / "data", reporter=timer)
+    network = image_networks.create("resnet50").build(stream(0, "bench")).train()
+    pixels = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8)
+
+    def bare() -> None:
+        network(normalise(pixels, network.mean, network.std)).sum().backward()
+
+    (alone,) = best(bare, repeats=4, seconds=60)
+    ours = float(np.min(timer.seconds[1:]))
+    note = f"ResNet-50, {batch} x {size} px, heads, loss, AdamP, batches and log included"
+    return [within("training: a step, against the bare backbone", ours, alone, 1.10, note)]
+
+
+def bench_growth() -> list[Row]:
+    """Memory over a thousand steps, and a step's time on a dataset ten times as large."""
+    few = recipes.get("aviary-tiny").changed(["data.train_species=700", "phases.0.epochs=40"])
+    one = Recipe.model_validate({**few.record(), "phases": few.record()["phases"][:1]})
+    timer = StepTimes()
+    with tempfile.TemporaryDirectory() as folder:
+        train(one, Path(folder) / "few", reporter=timer)
+    early, late = (float(np.median(timer.memory[at : at + 50])) for at in (100, 1000))
+    many = one.changed(["data.train_species=7000", "phases.0.epochs=4"])
+    large = StepTimes()
+    with tempfile.TemporaryDirectory() as folder:
+        train(many, Path(folder) / "many", reporter=large)
+    note = f"{len(timer.seconds):,} steps; {early / 2**20:.0f} MiB at step 100"
+    medians = [float(np.median(t.seconds[50:])) for t in (large, timer)]
+    return [
+        within("training: memory at step 1,000, against step 100", late, early, 1.02, note),
+        within("training: a step with ten times the data", *medians, 1.10, "aviary-tiny"),
+    ]
+
+
+class StepTimes(Reporter):
+    """Notes the time between steps, and the memory after each."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.memory: list[int] = []
+        self._last: float | None = None
+
+    def step(self, run: Run, values: Mapping[str, float]) -> None:
+        """A step is done."""
+        now = time.perf_counter()
+        if self._last is not None:
+            self.seconds.append(now - self._last)
+        self._last = now
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.memory.append(pages * resource.getpagesize())
+
+
+class _Features:
+    """Features of every image: one array, as the cache maps them."""
+
+    def __init__(self, count: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.rows = torch.rand(count, SITES, WIDTH, generator=generator).half()
+
+    def row(self, index: int) -> Tensor:
+        return self.rows[index].float()
+
+
+def _heads_on_features() -> tuple[Model, Loader, Phase]:
+    count = 2 * BATCH
+    rng = np.random.default_rng(0)
+    captions = [" ".join(rng.choice(WORDS.split(), rng.integers(8, 18))) for _ in range(count)]
+    images = Files(Path("."), [f"{i}.jpg" for i in range(count)])  # never read: there are features
+    dataset = CaptionDataset.by_image("bench", "train", images, captions, np.arange(count))
+    recipe = recipes.get("aviary-tiny").changed([
+        f'image={{"kind": "precomputed", "features": {WIDTH}}}', f"dim={DIM}", "words.dim=300",
+        'method={"kind": "pcme", "likelihood": "sampled", "samples": 7}',
+    ])  # fmt: skip
+    vocab = Vocab.build(captions)
+    vectors = torch.randn(len(vocab), 300, generator=stream(0, "bench"))
+    loader = Loader(
+        dataset,
+        ShuffledPairs(dataset, BATCH, seed=0),
+        vocab,
+        ImageTransform.evaluation(),
+        seed=0,
+        word_drop=0.1,
+        features=_Features(count),
+    )
+    return Model(recipe, vocab, vectors), loader, recipe.phases[0]
+
+
+def _encoded(model: Model, batch: Batch) -> tuple[Gaussian, Gaussian]:
+    images, captions = model.embed_images(batch.images), model.embed_tokens(batch.tokens)
+    assert isinstance(images, Gaussian)
+    assert isinstance(captions, Gaussian)
+    return images, captions
+
+
+def _leaves(model: Model, batch: Batch) -> list[Gaussian]:
+    """The batch's embeddings, cut off from what made them."""
+    return [
+        Gaussian(g.mean.detach().requires_grad_(), g.log_sigma.detach().requires_grad_())
+        for g in _encoded(model, batch)
+    ]

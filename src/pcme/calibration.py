@@ -1,0 +1,75 @@
+"""Is a confidence worth its name: calibration of probabilities, separation, agreement in order.
+
+Paper: §4.4 asks these questions by plots; here they are numbers.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64
+from scipy import stats
+
+from pcme.errors import DataError, ShapeError
+
+__all__ = ["Calibration", "auroc", "rank_correlation"]
+
+
+@dataclass
+class Calibration:
+    """How often what is given probability p is true; filled block by block.
+
+    >>> counted = Calibration(bins=2)
+    >>> counted.add(np.array([0.2, 0.2, 0.9]), np.array([True, False, True]))
+    >>> round(counted.error, 3)  # 2/3 · |0.2 - 0.5| + 1/3 · |0.9 - 1|
+    0.233
+    """
+
+    bins: int = 15
+    count: Float64[np.ndarray, " bins"] = field(init=False)
+    confidence: Float64[np.ndarray, " bins"] = field(init=False)
+    true: Float64[np.ndarray, " bins"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.count, self.confidence, self.true = np.zeros((3, self.bins))
+
+    def add(self, p: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
+        """Take in some probabilities and whether each came true."""
+        if p.shape != truth.shape:
+            raise ShapeError(f"p and truth differ in shape: {p.shape} and {truth.shape}")
+        if not (np.all(p >= 0) and np.all(p <= 1)):
+            raise DataError(f"probabilities lie from 0 to 1 - got {p.min():g} to {p.max():g}")
+        place = np.minimum((p.ravel() * self.bins).astype(np.int64), self.bins - 1)
+        self.count += np.bincount(place, minlength=self.bins)
+        self.confidence += np.bincount(place, p.ravel().astype(np.float64), self.bins)
+        self.true += np.bincount(place, truth.ravel().astype(np.float64), self.bins)
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: mean gap between confidence and truth over all pairs."""
+        return float(np.abs(self.confidence - self.true).sum() / max(self.count.sum(), 1))
+
+
+def auroc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) -> float:
+    """The chance that a positive's value lies above a negative's, ties counting half.
+
+    >>> auroc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    if not len(positive) or not len(negative):
+        raise DataError(f"both kinds are needed - got {len(positive)} and {len(negative)}")
+    ranks = stats.rankdata(np.concatenate([positive, negative]))[: len(positive)]
+    above = ranks.sum() - len(positive) * (len(positive) + 1) / 2
+    return float(above / (len(positive) * len(negative)))
+
+
+def rank_correlation(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """Spearman's ρ; NaN where either is constant, since then there is no order to agree with.
+
+    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0, 100.0]))
+    1.0
+    """
+    if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
+        raise ShapeError(f"two lists of one length, two items or more - got {x.shape}, {y.shape}")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1])

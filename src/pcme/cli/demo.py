@@ -1,0 +1,88 @@
+"""pcme demo: the main job from end to end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, training_bar
+
+if TYPE_CHECKING:
+    from pcme.demo import Demo, Search
+
+__all__ = ["register"]
+
+FIGURES = {
+    "r_precision t2i": ("R-Precision, captions to images", "share of the right images found"),
+    "r_precision i2t": ("R-Precision, images to captions", "the other way round"),
+    "recall@1 t2i": ("Recall@1, captions to images", "the first hit is right"),
+    "calibration error": ("calibration error of p", "0 is perfect"),
+    "no-match auroc": ("“nothing here matches”, AUROC", "1 is perfect, 0.5 is chance"),
+    "expected~matches": ("Σ p against how many match", "Spearman"),
+    "sigma~matches": ("σ of a caption against how many match", "Spearman"),
+    "sigma~unknown": ("σ of a caption against words erased", "Spearman"),
+    "sigma~erased": ("σ of an image against pixels erased", "Spearman"),
+}
+"""What is shown of the figures, in this order."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    app.command(epilog="[bold]Example:[/bold] pcme demo --out runs/demo")(demo)
+
+
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
+    recipe: Annotated[str, typer.Option(help="A recipe on Aviary.")] = "aviary",
+    as_json: Json = False,
+) -> None:
+    """Train on a world drawn by code, evaluate on unseen species, and search it.
+
+    A run that is already in the folder is taken, or gone on with.
+    """
+    from pcme import recipes
+    from pcme.demo import run
+
+    begin = time.monotonic()
+    with training_bar() as reporter:
+        found = run(recipes.get(recipe), out, reporter=reporter)
+    minutes = (time.monotonic() - begin) / 60
+    if as_json:
+        print_json(_record(found, minutes))
+        return
+    print_table((f"unseen species, {found.images:,} images", "", ""), _rows(found))
+    for search in found.searches:
+        typer.echo()
+        _print_search(search)
+    typer.echo(f"\nwrote {out} (the run) and {found.sheet} (what was found), {minutes:.1f} minutes")
+
+
+def _rows(found: Demo) -> list[tuple[str, str, str]]:
+    return [
+        (text, f"{found.figures[name]:.3f}", note)
+        for name, (text, note) in FIGURES.items()
+        if name in found.figures
+    ]
+
+
+def _print_search(search: Search) -> None:
+    typer.echo(f"“{search.caption}”")
+    width = "" if search.wider is None else f"; σ above {100 * search.wider:.0f} % of captions"
+    typer.echo(f"  {search.verdict} (in truth {search.matches:,}){width}")
+    hits = "  ".join(f"{hit.p:.3f} {'fits' if hit.true else 'no'}" for hit in search.hits)
+    typer.echo(f"  {hits}")
+
+
+def _record(found: Demo, minutes: float) -> dict[str, object]:
+    return {
+        "run": str(found.folder),
+        "sheet": str(found.sheet),
+        "minutes": round(minutes, 2),
+        "figures": found.figures,
+        "searches": [{**asdict(search), "verdict": search.verdict} for search in found.searches],
+    }

@@ -1,0 +1,87 @@
+"""Own: a folder of one's own in any layout known here, with a validation split in any case.
+
+Where the folder has no split of that kind, a share of its training images is held back: the same
+ones in every run, so that runs can be compared.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from pcme.data.dataset import CaptionDataset, Dataset, recognised, registry
+from pcme.data.problems import Problems
+from pcme.data.streams import stream
+from pcme.errors import ConfigError, DataError
+
+__all__ = ["Own"]
+
+_VALIDATION = ("val", "validation", "valid", "dev")
+_WHOLE = "all"  # how the layouts call the one split of a folder without splits
+
+
+@registry.register("own")
+@dataclass(frozen=True)
+class Own(Dataset):
+    """Your own images in any of the other layouts; without a val split, `share` of the images.
+
+    `seed` chooses which. A split called test is never used for validation.
+    """
+
+    layout: ClassVar[str] = (
+        "images and captions in any other layout: a table, text files beside the images, shards ..."
+    )
+    rank: ClassVar[int] = 9
+
+    root: Path
+    share: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ConfigError(f"share must lie between 0 and 1 - got {self.share}")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """train and val, and those that are neither."""
+        used = ("train", _WHOLE, *_VALIDATION)
+        return ("train", "val", *(name for name in self._inner.splits if name not in used))
+
+    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+        """One split; images held back for validation are not in train."""
+        inner = self._inner
+        given = next((name for name in _VALIDATION if name in inner.splits), None)
+        self.checked_split(split)
+        if split == "val" and given is not None:
+            return inner.load(given, problems)
+        if split not in ("train", "val"):
+            return inner.load(split, problems)
+        # Both parts are read from the same list: what is wrong with it is said once.
+        noted = problems if split == "train" else None
+        whole = inner.load(self._source(inner), noted)
+        return whole if given is not None else self._part(whole, split)
+
+    @property
+    def _inner(self) -> Dataset:
+        return recognised(Path(self.root))
+
+    def _source(self, inner: Dataset) -> str:
+        for name in ("train", _WHOLE):
+            if name in inner.splits:
+                return name
+        raise ConfigError(
+            f'{self.root} has no split "train" - it has: {", ".join(inner.splits)} - call one of '
+            "them train, or leave the splits out"
+        )
+
+    def _part(self, whole: CaptionDataset, split: str) -> CaptionDataset:
+        count = len(whole.images)
+        if count < 2:
+            raise DataError(
+                f"{self.root} has {count} usable image - one to train on and one to validate with "
+                "are the least"
+            )
+        held = min(count - 1, max(1, round(self.share * count)))
+        order = stream(self.seed, "held back").permutation(count)
+        return whole.subset(np.sort(order[:held] if split == "val" else order[held:]), split=split)

@@ -1,0 +1,59 @@
+"""Journal: what happens in a run, step by step, in metrics.jsonl and for TensorBoard.
+
+Both hold the same values. After a crash, what was noted after the checkpoint is forgotten: it will
+be noted again.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+
+from pcme.events import Events
+from pcme.runs import Figures, Reporter, Run
+
+__all__ = ["begin", "end", "flat", "forget", "log", "rewind"]
+
+
+def log(run: Run, values: Mapping[str, float]) -> None:
+    """Note the values of the step just made."""
+    step, now = run.position.total, round(time.time(), 3)
+    with open(run.folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": step, "time": now, **values}) + "\n")
+        run.position.logged = file.tell()
+    if run.events is not None:
+        run.events.add(step, now, values)
+
+
+def flat(figures: Figures) -> dict[str, float]:
+    """A validation's figures under the names of the journal: "val/i2t/recall@1"."""
+    return {f"val/{way}/{name}": v for way, part in figures.items() for name, v in part.items()}
+
+
+def begin(run: Run, said: Reporter) -> None:
+    """Open the event files, or say why there are none."""
+    run.events = Events(run.folder / "tensorboard", after=run.position.total)
+    if run.events.missing:
+        said.note(
+            "no event files for TensorBoard: it is not installed (pip install 'pcme[tensorboard]')"
+        )
+
+
+def end(run: Run) -> None:
+    """Close the event files."""
+    if run.events is not None:
+        run.events.close()
+
+
+def forget(run: Run) -> None:
+    """Remove what an earlier run, that came to no checkpoint, has noted."""
+    (run.folder / "metrics.jsonl").unlink(missing_ok=True)
+    shutil.rmtree(run.folder / "tensorboard", ignore_errors=True)
+
+
+def rewind(run: Run) -> None:
+    """Forget what was noted after the checkpoint the run stands at."""
+    path = run.folder / "metrics.jsonl"
+    if path.is_file() and path.stat().st_size > run.position.logged:
+        with open(path, "r+b") as file:
+            file.truncate(run.position.logged)

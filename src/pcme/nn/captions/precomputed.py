@@ -1,0 +1,81 @@
+"""Precomputed: captions given as vectors, for who has them from another model (CLIP, a BERT).
+
+A caption is one vector, or one for each of its tokens. The heads then do what they do for images:
+they attend over the tokens and project their mean.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64, Shaped
+from torch import Tensor
+
+from pcme.errors import ConfigError, ShapeError
+from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+
+__all__ = ["Precomputed", "PrecomputedCaptions"]
+
+
+class PrecomputedCaptions(CaptionNetwork):
+    """Vectors of one width pass through, with their mean over tokens; it has nothing to train.
+
+    >>> network = PrecomputedCaptions(4)
+    >>> network(torch.ones(2, 4)).local.shape
+    torch.Size([2, 1, 4])
+    >>> network(torch.ones(2, 3, 4), torch.tensor([3, 1])).mask.tolist()
+    [[True, True, True], [True, False, False]]
+    """
+
+    projected = False
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = self.pooled = features
+
+    def forward(
+        self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None
+    ) -> Features:
+        """Vectors [b,d], or tokens [b,l,d] of which the first `lengths` are there."""
+        sites = inputs[:, None] if inputs.ndim == 2 else inputs
+        if sites.ndim != 3 or sites.shape[-1] != self.features or not sites.is_floating_point():
+            raise ShapeError(
+                f"precomputed captions must be numbers of shape [b, {self.features}] or [b, l, "
+                f"{self.features}] - got {inputs.dtype} {list(inputs.shape)} - set `features` to "
+                "the width they were stored with"
+            )
+        if lengths is None:
+            pooled = sites.mean(1)
+            return Features(sites, pooled, pooled)
+        if not 1 <= int(lengths.min()) <= int(lengths.max()) <= sites.shape[1]:
+            raise ShapeError(
+                f"lengths must be from 1 to {sites.shape[1]}, the tokens given - got "
+                f"{int(lengths.min())} to {int(lengths.max())}"
+            )
+        mask = torch.arange(sites.shape[1], device=sites.device)[None] < lengths[:, None]
+        # Not a product with the mask: what pads a file may be anything, even not a number.
+        there = torch.where(mask[..., None], sites, 0)
+        pooled = there.sum(1) / lengths[:, None]
+        return Features(there, pooled, pooled, mask)
+
+
+@caption_backbones.register("precomputed")
+@dataclass(frozen=True)
+class Precomputed(CaptionBackbone):
+    """Captions are given as vectors of `features` numbers, and pass through unchanged."""
+
+    features: int
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ConfigError(f"features must be at least 1 - got {self.features}")
+
+    def build(
+        self,
+        vectors: Float[Tensor, "v e"],
+        *,
+        dim: int,
+        with_sigma: bool,
+        generator: torch.Generator,
+    ) -> PrecomputedCaptions:
+        """The identity; nothing is drawn, and there are no words."""
+        return PrecomputedCaptions(self.features)

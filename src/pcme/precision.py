@@ -1,0 +1,66 @@
+"""Precision: the encoders' products in 16 bits, everything that decides in 32.
+
+Weights, optimiser, heads, embeddings and losses stay in single precision. Within `narrow`, which is
+for the backbones, torch's autocast runs matrix products and convolutions in 16 bits. bfloat16 has
+the range of float32 and needs nothing else; float16 does not, so that its gradients are scaled up
+before they can vanish.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+
+from pcme.errors import ConfigError
+
+__all__ = ["Precision"]
+
+
+class Precision:
+    """How a run computes: "float32", "bfloat16" or "float16", on a device.
+
+    >>> with Precision("bfloat16", torch.device("cpu")).narrow():
+    ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    torch.bfloat16
+    """
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        if name == "float16" and device.type != "cuda":
+            raise ConfigError(
+                f"precision=float16 needs a CUDA device - the model is on {device} - use "
+                "precision=bfloat16, which runs anywhere"
+            )
+        self.name, self.device = name, device
+        self._scaler = GradScaler(device.type) if name == "float16" else None
+
+    def narrow(self) -> AbstractContextManager[object]:
+        """A `with` block for the encoders."""
+        if self.name == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
+
+    def backward(self, loss: Float[Tensor, ""], optimiser: Optimizer) -> None:
+        """The gradients of a loss, in their true size."""
+        if self._scaler is None:
+            loss.backward()
+            return
+        self._scaler.scale(loss).backward()
+        self._scaler.unscale_(optimiser)
+
+    def stepped(self) -> None:
+        """A step was made, or left out because its gradients overflowed: scale accordingly."""
+        if self._scaler is not None:
+            self._scaler.update()
+
+    def state(self) -> dict[str, float]:
+        """What a run has to remember, for JSON."""
+        return {} if self._scaler is None else dict(self._scaler.state_dict())
+
+    def load(self, state: Mapping[str, float]) -> None:
+        """Go on from what `state` gave."""
+        if self._scaler is not None:
+            self._scaler.load_state_dict(dict(state))

@@ -1,0 +1,206 @@
+"""Preparing: from a recipe to everything a run works with.
+
+The data, the vocabulary, the word vectors, the model; and the batches of each phase.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pcme import data
+from pcme.data.batches import Loader
+from pcme.data.dataset import CaptionDataset, Dataset, Remembered
+from pcme.data.features import FeatureCache, digest_of_module
+from pcme.data.problems import Problems
+from pcme.data.streams import stream as numpy_stream
+from pcme.data.text import Vocab
+from pcme.data.transforms import ImageTransform, normalise
+from pcme.data.vectors import Coverage, WordVectors
+from pcme.errors import ConfigError, DataError
+from pcme.model import Model
+from pcme.nn.heads import linear
+from pcme.optim import ExponentialAverage
+from pcme.precision import Precision
+from pcme.recipe import Phase, Recipe
+from pcme.runs import Reporter, Run
+from pcme.sampling import stream
+
+__all__ = ["cache_folder", "loader", "prepared"]
+
+
+def cache_folder() -> Path:
+    """Where features are kept for all runs: $PCME_CACHE, or pcme/ in the user's cache folder."""
+    given = os.environ.get("PCME_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given) if given else Path(base) / "pcme"
+
+
+def prepared(
+    recipe: Recipe, out: Path, data_root: Path | None, workers: int, strict: bool, said: Reporter
+) -> Run:
+    """A run at its beginning; `out` is its folder, made if need be."""
+    dataset, problems = _dataset(recipe, data_root), Problems(strict=strict)
+    loaded = _contrastable(dataset.load(recipe.train_split, problems), recipe)
+    train_set = replace(loaded, images=Remembered(loaded.images))
+    val_set = _validation_set(dataset, recipe, problems)
+    vocab = Vocab.build(train_set.captions, recipe.words.min_count)
+    vectors, coverage = _vectors(recipe, vocab)
+    if coverage is not None:
+        said.note(str(coverage))
+    model = Model(recipe, vocab, vectors)
+    precision = Precision(recipe.precision, model.device)
+    average = ExponentialAverage(model, recipe.average) if recipe.average else None
+    probe = _probe(recipe, model, train_set)
+    run = Run(
+        recipe, out, model, train_set, val_set, problems, precision, workers,
+        average=average, probe=probe,
+    )  # fmt: skip
+    _refuse_long_warmups(run)
+    _make(out)
+    return run
+
+
+def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
+    """The batches of a phase: pixels, or the features of a backbone that is held."""
+    recipe = run.recipe
+    augment = recipe.augment
+    transform = ImageTransform(
+        size=augment.size,
+        resize=None if augment.crop == "none" else round(augment.size * 256 / 224),
+        crop=augment.crop,
+        flip=augment.flip,
+        cutout=augment.cutout,
+        # a label whose pixels are gone cannot be named
+        erasing=augment.erasing if phase.task == "match" else 0.0,
+    )
+    features = None
+    if phase.backbone == "frozen" and phase.task == "match":
+        features = _features(run, run.train_set, transform, said)
+    return Loader(
+        run.train_set,
+        run.sampler,
+        run.model.vocab,
+        transform,
+        seed=recipe.seed,
+        word_drop=augment.word_drop,
+        word_erasing=augment.word_erasing,
+        workers=run.workers,
+        features=features,
+        problems=run.problems,
+    )
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{out} cannot be the run's folder - {error.strerror} - give another --out"
+        ) from error
+
+
+def _dataset(recipe: Recipe, data_root: Path | None) -> Dataset:
+    params = recipe.data.params
+    if data.registry.get(recipe.data.kind).layout and data_root is not None:
+        params["root"] = data_root
+    elif data.registry.get(recipe.data.kind).layout and "root" not in params:
+        return data.find(recipe.data.kind)
+    return data.create(recipe.data.kind, **params)
+
+
+def _contrastable(dataset: CaptionDataset, recipe: Recipe) -> CaptionDataset:
+    """The dataset, if a batch of it can hold two pairs: one pair alone has nothing to differ from.
+
+    Paper: §3.1, Eq. (1), whose negatives are the other pairs of the batch.
+    """
+    if len(dataset.images) < 2:
+        raise DataError(
+            f"{dataset.where} has {len(dataset.images)} usable images - training contrasts pairs, "
+            "so it needs at least 2 - add images, or choose another train_split"
+        )
+    if recipe.sampling.kind == "one-per-class" and dataset.classes is not None:
+        known = np.unique(dataset.classes.values)
+        if len(known) < 2:
+            raise DataError(
+                f"{dataset.where} has a single class, so that a batch of one pair per class is one "
+                "pair, which has nothing to differ from - set sampling.kind=pairs"
+            )
+    return dataset
+
+
+def _refuse_long_warmups(run: Run) -> None:
+    for number, phase in enumerate(run.recipe.phases):
+        steps = phase.epochs * len(run.sampler)
+        if phase.warmup_steps > steps:
+            raise ConfigError(
+                f"phases.{number} has {steps:,} steps ({phase.epochs:,} epochs of "
+                f"{len(run.sampler):,} batches), fewer than its warmup_steps of "
+                f"{phase.warmup_steps:,} - set phases.{number}.warmup_steps={steps // 2}, or more "
+                "epochs"
+            )
+
+
+def _validation_set(dataset: Dataset, recipe: Recipe, problems: Problems) -> CaptionDataset:
+    """The validation split; when it has too many captions, the images of a seeded choice."""
+    whole = dataset.load(recipe.validation.split, problems)
+    if not len(whole.images) or not len(whole.captions):
+        raise DataError(
+            f"{whole.where} has no usable images or captions to validate on - set another "
+            "validation.split"
+        )
+    limit = recipe.validation.max_captions
+    per_image = len(whole.captions) / len(whole.images)
+    count = max(1, int(limit / per_image))
+    if count >= len(whole.images):
+        return whole
+    order = numpy_stream(recipe.seed, "validation").permutation(len(whole.images))
+    return whole.subset(np.sort(order[:count]))
+
+
+def _vectors(recipe: Recipe, vocab: Vocab) -> tuple[Tensor, Coverage | None]:
+    generator = stream(recipe.seed, "init", "vectors")
+    source = recipe.words.vectors
+    if source is None:
+        return torch.randn(len(vocab), recipe.words.dim, generator=generator), None
+    vectors = (
+        WordVectors.from_package()
+        if source == "package"
+        else WordVectors.from_text(Path(source), vocab)
+    )
+    return vectors.matrix(vocab, generator)
+
+
+def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear | None:
+    if all(phase.task == "match" for phase in recipe.phases):
+        return None
+    if train_set.labels is None:
+        raise ConfigError(
+            f'{train_set.where} has no labels, which a phase with task="labels" needs - leave that '
+            "phase out, or use a backbone with weights"
+        )
+    generator = stream(recipe.seed, "init", "probe")
+    return linear(model.images.network.features, len(train_set.labels.names), generator)
+
+
+def _features(
+    run: Run, dataset: CaptionDataset, transform: ImageTransform, said: Reporter
+) -> FeatureCache | None:
+    """The frozen backbone's features, unless the augmentation changes the pixels every time."""
+    if not transform.deterministic:
+        said.note("images are augmented, so the frozen backbone runs at every step (no cache)")
+        return None
+    network = run.model.images.network
+    network.eval()
+    return FeatureCache.open_or_compute(
+        cache_folder() / "features",
+        dataset,
+        transform,
+        lambda pixels: network(normalise(pixels.to(run.model.device), network.mean, network.std)),
+        backbone=digest_of_module(network),
+        workers=run.workers,
+        problems=run.problems,
+    )

@@ -1,0 +1,116 @@
+"""Runs: what a training run is and where it stands; what it says is the reporter's."""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from pcme.data.dataset import CaptionDataset
+from pcme.data.problems import Problems
+from pcme.data.samplers import OnePerClass, Sampler, ShuffledPairs
+from pcme.events import Events
+from pcme.model import Model
+from pcme.optim import ExponentialAverage
+from pcme.precision import Precision
+from pcme.recipe import Recipe
+
+__all__ = ["Figures", "Position", "Reporter", "Run"]
+
+Figures = Mapping[str, Mapping[str, float]]
+"""{direction: {metric: mean}}, as `evaluation.retrieval` gives it."""
+
+
+class Reporter:
+    """What a run says while it goes on: nothing. The command line has one that draws."""
+
+    def begin(self, run: "Run") -> None:
+        """Training starts or goes on."""
+
+    def step(self, run: "Run", values: Mapping[str, float]) -> None:
+        """A step is done."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+    def validated(self, run: "Run", figures: Figures) -> None:
+        """A validation is done."""
+
+
+@dataclass
+class Position:
+    """Where a run stands: the next step to make, and what has been reached."""
+
+    phase: int = 0
+    epoch: int = 0
+    step: int = 0
+    total: int = 0
+    best: float = -math.inf
+    """The best mean R-Precision of a validation; `best_figures` are all of its figures."""
+    best_step: int = 0
+    best_figures: Figures = field(default_factory=dict)
+    waited: int = 0
+    """Validations of this phase since the best one."""
+    logged: int = 0
+    """Bytes of metrics.jsonl up to here."""
+
+
+@dataclass
+class Run:
+    """A training run: what it trains, on what, and how far it is."""
+
+    recipe: Recipe
+    folder: Path
+    model: Model
+    train_set: CaptionDataset
+    val_set: CaptionDataset
+    problems: Problems
+    precision: Precision
+    workers: int = 2
+    position: Position = field(default_factory=Position)
+    average: ExponentialAverage | None = None
+    probe: nn.Linear | None = None
+    """Names the labels from the backbone's features, for phases whose task that is."""
+    events: Events | None = None
+    within_step: bool = False
+    """Whether a step is under way, so that the weights are neither the old nor the new ones."""
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the run's state is kept."""
+        return self.folder / "checkpoints"
+
+    @property
+    def total_steps(self) -> int:
+        """All steps of all phases."""
+        return len(self.sampler) * sum(phase.epochs for phase in self.recipe.phases)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Which pairs meet."""
+        sampling, seed = self.recipe.sampling, self.recipe.seed
+        if sampling.kind == "pairs":
+            size = min(sampling.batch_size, len(self.train_set.images))
+            return ShuffledPairs(
+                self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True
+            )
+        return OnePerClass(self.train_set, seed=seed, afresh=sampling.afresh)
+
+    @cached_property
+    def trained_on(self) -> dict[str, str | int]:
+        """The training set by name, size, and a digest of its ids, captions and truth."""
+        own = self.train_set
+        seen = hashlib.sha256()
+        for truth in (own.facts, own.said, own.caption_image):
+            seen.update(np.ascontiguousarray(truth).tobytes())
+        # A drawn dataset's captions follow from what they say, and cost more to write than to read.
+        texts = own.captions if own.writer is None else ()
+        for text in chain(map(own.images.id, range(len(own.images))), texts):
+            seen.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        counts = {"images": len(own.images), "captions": len(own.captions)}
+        return {"name": own.where, **counts, "digest": seen.hexdigest()}

@@ -1,0 +1,144 @@
+"""The journal: metrics.jsonl and the event files of TensorBoard hold the same, each step once."""
+
+import json
+import sys
+import time
+
+import pytest
+import torch
+
+from pcme.training import Reporter, train
+from tests.trained import TINY, Interrupt, Notes, logged
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def events(folder):
+    """{(step, name): values}: one value each, unless something was written twice."""
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    read = accumulators.EventAccumulator(
+        str(folder / "tensorboard"), size_guidance={accumulators.SCALARS: 0}
+    )
+    read.Reload()
+    found = {}
+    for name in read.Tags()["scalars"]:
+        for event in read.Scalars(name):
+            found.setdefault((event.step, name), []).append(event.value)
+    return found
+
+
+def expected(folder):
+    """What metrics.jsonl has, in the single precision of event files."""
+    return {
+        (line["step"], name): [torch.tensor(value, dtype=torch.float32).item()]
+        for line in logged(folder)
+        for name, value in line.items()
+        if name != "step"
+    }
+
+
+def next_second():
+    """Event files are told apart, and ordered, by the second in which they were begun."""
+    now = int(time.time())
+    while int(time.time()) == now:
+        time.sleep(0.01)
+
+
+def test_the_event_files_say_what_the_metrics_say(tmp_path):
+    train(TINY, tmp_path)
+    assert (3, "val/t2i/r_precision") in events(tmp_path)
+    assert (12, "loss") in events(tmp_path)
+    assert events(tmp_path) == expected(tmp_path)
+
+
+@pytest.mark.parametrize(("after", "error"), [(8, RuntimeError), (5, KeyboardInterrupt)])
+def test_after_a_resume_no_step_is_there_twice(tmp_path, after, error):
+    with pytest.raises(error, match="stopped"):
+        train(TINY, tmp_path, reporter=Interrupt(after, error))
+    next_second()
+    train(TINY, tmp_path, resume=True)
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
+    assert events(tmp_path) == expected(tmp_path)
+
+
+def test_what_came_to_no_checkpoint_is_forgotten(tmp_path):
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(TINY, tmp_path, reporter=Interrupt(2))
+    train(TINY, tmp_path, resume=True)
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+    assert events(tmp_path) == expected(tmp_path)
+
+
+def test_without_tensorboard_the_run_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    notes = Notes()
+    train(TINY, tmp_path, reporter=notes)
+    assert sum("pcme[tensorboard]" in text for text in notes.texts) == 1
+    assert not (tmp_path / "tensorboard").exists()
+    assert len(logged(tmp_path)) == 16
+
+
+class Watch(Reporter):
+    """Looks at the card after every validation."""
+
+    def __init__(self):
+        self.cards = []
+
+    def validated(self, run, figures):
+        self.cards.append((run.position.total, (run.folder / "README.md").read_text()))
+
+
+def row(card, name, way):
+    (line,) = [x for x in card.splitlines() if x.startswith(f"| {name} | {way} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][2:]
+
+
+def test_the_card_has_the_runs_own_figures(tmp_path):
+    watch = Watch()
+    train(TINY, tmp_path, reporter=watch)
+    lines = [line for line in logged(tmp_path) if "val/t2i/r_precision" in line]
+    assert [step for step, _ in watch.cards] == [line["step"] for line in lines]
+    names = ["r_precision", "map@r", "recall@1", "recall@5", "recall@10", "chance"]
+    means = [(r["val/i2t/r_precision"] + r["val/t2i/r_precision"]) / 2 for r in lines]
+    for number, (step, card) in enumerate(watch.cards):
+        best = means.index(max(means[: number + 1]))
+        for name, line in (("last", lines[number]), ("best", lines[best])):
+            for way in ("i2t", "t2i"):
+                figures = [f"{100 * line[f'val/{way}/{metric}']:.2f}" for metric in names]
+                assert row(card, name, way) == figures
+        assert f"(step {lines[best]['step']})" in card
+        assert f"| steps so far | {step} of at most 12 |" in card
+
+
+def test_the_card_says_what_it_is_and_how_to_load_it(tmp_path):
+    model = train(TINY.changed(["seed=5"]), tmp_path / "birds")
+    card = (tmp_path / "birds" / "README.md").read_text()
+    assert card.startswith("# aviary-tiny\n")
+    for part in (
+        "| method | pcme-overlap |",
+        "| trained on | aviary/train: 72 images, 288 captions |",
+        "aviary/val: 18 images, 72 captions",
+        "| seed | 5 |",
+        f"| words | {len(model.vocab.words)} |",
+        f"torch {torch.__version__}",
+        'pcme.load("birds")',
+        f"`{type(model.score()).__name__}`",
+        "Figures are on the validation split",
+    ):
+        assert part in card
+    assert "\n\n\n" not in card
+    code = card.split("```")[1].removeprefix("python\n")
+    compile(code, "card", "exec")
+
+
+def test_the_method_is_named_with_its_parameters(tmp_path):
+    train(TINY.changed(["method.kl_weight=0.5", "phases.0.epochs=1"]), tmp_path)
+    card = (tmp_path / "README.md").read_text()
+    assert "kl_weight=0.5" in card
+    assert json.loads((tmp_path / "recipe.json").read_text())["method"]["kl_weight"] == 0.5

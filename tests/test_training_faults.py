@@ -1,0 +1,392 @@
+"""What can go wrong while training: each fault is named, and costs nothing that was saved."""
+
+import errno
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import pcme
+from pcme import ConfigError, DataError, FormatError, PcmeError, methods
+from pcme.checkpoint import newest
+from pcme.embedding import Gaussian, Points
+from pcme.training import Reporter, train
+from tests.helpers import picture, random_gaussians
+from tests.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("straight")
+    train(TINY, folder)
+    return folder
+
+
+@pytest.fixture
+def cut(tmp_path):
+    """A run that stopped in its third epoch, with checkpoints of steps 3 and 6."""
+    folder = tmp_path / "cut"
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(TINY, folder, reporter=Interrupt(8))
+    return folder
+
+
+# A full disk
+
+
+def full(real, after):
+    """`real`, until after so many calls the disk is full."""
+    calls = iter(range(10**6))
+
+    def patched(*args, **options):
+        if next(calls) >= after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **options)
+
+    return patched
+
+
+@pytest.mark.parametrize(
+    ("target", "after"),
+    [
+        ("pcme.checkpoint.write_new", 6),  # 4 files a checkpoint: in the second
+        ("pcme.checkpoint.os.replace", 14),  # 1 for a checkpoint, up to 7 for models and the card
+        ("pathlib.Path.write_bytes", 3),  # weights
+        ("pcme.events.Events.flush", 1),  # before the second checkpoint
+        ("pathlib.Path.write_text", 5),  # recipe, vocabulary, card
+    ],
+)
+def test_a_full_disk_is_named_and_costs_nothing(straight, tmp_path, monkeypatch, target, after):
+    with monkeypatch.context() as patch:
+        owner, _, name = target.rpartition(".")
+        real = full(_resolved(owner, name), after)
+        patch.setattr(target, real)
+        with pytest.raises(FormatError) as caught:
+            train(TINY, tmp_path)
+    text = str(caught.value)
+    assert str(tmp_path) in text
+    assert re.search(r"the disk is full at step \d+ \(.*No space left", text)
+    found = newest(tmp_path / "checkpoints")
+    assert f"the last good state is {found.folder} - make room, then --resume goes on" in text
+    train(TINY, tmp_path, resume=True)
+    assert same_run(tmp_path, straight)
+
+
+def _resolved(owner, name):
+    from pkgutil import resolve_name
+
+    return getattr(resolve_name(owner), name)
+
+
+class MetricsOnAFullDisk(Reporter):
+    """From a step on, what is written to metrics.jsonl goes to a device that is always full."""
+
+    def __init__(self, step):
+        self.at = step
+
+    def step(self, run, values):
+        if run.position.total == self.at:
+            path = run.folder / "metrics.jsonl"
+            path.rename(run.folder / "kept")
+            path.symlink_to("/dev/full")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("step", [1, 7])
+def test_a_full_disk_under_the_metrics(straight, tmp_path, step):
+    with pytest.raises(FormatError, match=r"the disk is full.*--resume goes on") as caught:
+        train(TINY, tmp_path, reporter=MetricsOnAFullDisk(step))
+    assert ("there is no checkpoint yet" in str(caught.value)) == (step == 1)
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "kept").rename(tmp_path / "metrics.jsonl")
+    train(TINY, tmp_path, resume=True)
+    assert same_run(tmp_path, straight)
+
+
+@pytest.mark.slow
+def test_a_disk_that_really_takes_no_more(straight, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(TINY, tmp_path, reporter=Interrupt(5, KeyboardInterrupt))
+    limit = (tmp_path / "checkpoints" / "step-00000005" / "model.safetensors").stat().st_size - 1
+    command = [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--resume"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "the disk is full" in done.stderr
+    assert "step-00000005 - make room, then --resume goes on" in done.stderr
+    train(TINY, tmp_path, resume=True)
+    assert same_run(tmp_path, straight)
+
+
+# Too little memory
+
+
+def failing(error):
+    def fail(*args):
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda *args: torch.empty(2**50),  # really: DefaultCPUAllocator refuses
+        failing(MemoryError()),
+        failing(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")),
+        failing(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 12 bytes.")),
+    ],
+    ids=["real", "MemoryError", "CUDA", "CPU"],
+)
+def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
+    monkeypatch.setattr("pcme.steps.clip_gradients", fail)
+    pattern = (
+        r"out of memory at step 6 .* lower sampling.batch_size or augment.size .*step-00000006"
+    )
+    with pytest.raises(ConfigError, match=pattern) as caught:
+        train(TINY, cut, resume=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcme.steps.clip_gradients", failing(RuntimeError("a defect")))
+    with pytest.raises(RuntimeError, match="a defect"):
+        train(SHORT, tmp_path)
+
+
+# Numbers that are none
+
+
+def test_a_loss_that_is_not_finite_stops_with_its_step_and_batch(tmp_path):
+    with pytest.raises(DataError, match=r"not finite at step \d+ .*images \[.*no checkpoint yet"):
+        train(TINY.changed(["phases.0.learning_rate=1e30", "phases.0.warmup_steps=0"]), tmp_path)
+
+
+def test_the_last_good_state_is_named(tmp_path):
+    recipe = TINY.changed(["phases.1.learning_rate=1e30", "phases.1.warmup_steps=0"])
+    with pytest.raises(DataError, match=r"not finite at step \d+ .*step-00000006; lower the") as e:
+        train(recipe, tmp_path)
+    assert re.search(r"images \[\d+(, \d+){7}\] \.\.\., captions \[-?\d+", str(e.value))
+
+
+@pytest.mark.parametrize("truth", [False, True], ids=["no positives", "no negatives"])
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("name", methods.names())
+def test_a_batch_of_one_kind_of_pairs_has_a_finite_loss_and_gradients(name, truth, count):
+    method = methods.create(name)
+    objective = method.objective()
+    parts = []
+    for seed in (0, 1):
+        drawn = random_gaussians(count, 8, seed=seed)
+        if method.heads(8).covariance == "none":
+            parts.append(Points(drawn.mean[:, None].requires_grad_()))
+        else:
+            parts.append(Gaussian(drawn.mean.requires_grad_(), drawn.log_sigma.requires_grad_()))
+    matches = torch.full((count, count), truth)
+    terms = objective(*parts, matches, torch.Generator().manual_seed(0))
+    assert torch.isfinite(terms.total)
+    if terms.total.requires_grad:
+        terms.total.backward()
+    leaves = [t for part in parts for t in vars(part).values()] + list(objective.parameters())
+    assert all(leaf.grad is None or torch.isfinite(leaf.grad).all() for leaf in leaves)
+
+
+# Data that cannot be contrasted
+
+
+def test_a_single_class_cannot_be_sampled_by_class(tmp_path):
+    changes = ["data.train_species=1", "sampling.kind=one-per-class"]
+    recipe = SHORT.changed([*changes, *NO_WARMUP])
+    with pytest.raises(DataError, match=r"aviary/train has a single class.*sampling.kind=pairs"):
+        train(recipe, tmp_path / "run")
+    train(recipe.changed(["sampling.kind=pairs"]), tmp_path / "pairs")
+
+
+def test_a_single_image_cannot_be_trained_on(tmp_path):
+    recipe = SHORT.changed(["data.train_species=1", "data.train_images=1"])
+    with pytest.raises(DataError, match=r"aviary/train has 1 usable images.*at least 2"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_images_are_enough(tmp_path):
+    few = ["data.train_species=2", "data.train_images=1"]
+    train(SHORT.changed([*few, *NO_WARMUP]), tmp_path)
+    assert all(torch.isfinite(value).all() for value in weights(tmp_path / "last").values())
+
+
+def test_a_file_cannot_be_the_runs_folder(tmp_path):
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(ConfigError, match=r"cannot be the run's folder - .*another --out"):
+            train(SHORT, out)
+
+
+def test_a_warmup_longer_than_its_phase_is_refused_by_name(tmp_path):
+    message = r"phases.1 has 3 steps \(1 epochs of 3 batches\).*phases.1.warmup_steps=1, or more"
+    with pytest.raises(ConfigError, match=message):
+        train(SHORT.changed(["phases.1.warmup_steps=4"]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_captions_of_unknown_words_only(tmp_path):
+    model = train(SHORT.changed(["words.min_count=1000000"]), tmp_path)
+    assert model.vocab.words == ()
+    found = pcme.load(tmp_path).encode_captions(["a red bird", "", "xyzzy"])
+    found.require_finite("captions")
+
+
+# Other data, another recipe
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("method.scale=3.0", "method.scale: None then, 3.0 now"),
+        ("data.train_species=20", "data.train_species: 24 then, 20 now"),
+        ("precision=bfloat16", "precision: 'float32' then, 'bfloat16' now"),
+        ("seed=1", "seed: 0 then, 1 now"),
+    ],
+)
+def test_a_run_does_not_go_on_with_another_recipe(straight, change, named):
+    with pytest.raises(ConfigError, match=r"another recipe - .*another --out") as caught:
+        train(TINY.changed([change]), straight, resume=True)
+    assert named in str(caught.value)
+
+
+def own_data(root, word, count=4):
+    for split in ("train", "val"):
+        for number in range(count):
+            path = picture(root / split / f"{number}.png", size=(16, 16))
+            path.with_suffix(".txt").write_text(f"a {word} bird {number}\n")
+    return root
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path):
+    record = {**SHORT.record(), "data": {"kind": "sidecar"}}
+    recipe = pcme.recipe.from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
+    first, other = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue")
+    run = tmp_path / "run"
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(recipe, run, data_root=first, reporter=Interrupt(2))
+    with pytest.raises(
+        ConfigError, match=r"begun with other data: .*4 images and 4 captions.*root"
+    ):
+        train(recipe, run, data_root=other, resume=True)
+    train(recipe, run, data_root=first, resume=True)
+
+
+def test_a_run_of_an_older_version_goes_on(straight, cut):
+    """Keys that a recipe did not have then count as they were: with their defaults."""
+    state = newest(cut / "checkpoints").record("state")
+    del state["data"], state["precision"], state["recipe"]["precision"]
+    del state["recipe"]["validation"]["patience"]
+    for name in ("best_step", "best_figures", "waited"):
+        del state["position"][name]
+    _rewritten_state(newest(cut / "checkpoints").folder, state)
+    train(TINY, cut, resume=True)
+    assert same_run(cut, straight)
+
+
+def _rewritten_state(folder, state):
+    from hashlib import sha256
+
+    data = json.dumps(state).encode()
+    (folder / "state.json").write_bytes(data)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["state.json"] = {"size": len(data), "sha256": sha256(data).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+# A folder that was tampered with
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def of_another_shape(path):
+    path.write_text(path.read_text().replace('"dim": 16', '"dim": 32'))
+
+
+def a_word_less(path):
+    record = json.loads(path.read_text())
+    record["words"].pop()
+    record["counts"].pop()
+    path.write_text(json.dumps(record))
+
+
+def of_another_model(path):
+    from safetensors.torch import save_file
+
+    save_file({"captions.words.words.weight": torch.zeros(100, 8)}, path)
+
+
+DAMAGE = [
+    ("weights.safetensors", truncated),
+    ("weights.safetensors", of_another_model),
+    ("weights.safetensors", os.unlink),
+    ("recipe.json", of_another_shape),
+    ("recipe.json", truncated),
+    ("recipe.json", os.unlink),
+    ("vocab.json", a_word_less),
+    ("vocab.json", truncated),
+    ("vocab.json", os.unlink),
+]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+def test_a_damaged_model_is_refused_by_the_name_of_the_file(straight, tmp_path, name, damage):
+    import shutil
+
+    shutil.copytree(straight, tmp_path / "run")
+    damage(tmp_path / "run" / name)
+    with pytest.raises(PcmeError, match=re.escape(name)):
+        pcme.load(tmp_path / "run")
+    with pytest.raises(PcmeError, match=re.escape(name)):
+        train(TINY, tmp_path / "run", resume=True)
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_flipped_byte_in_a_checkpoint_costs_an_epoch(straight, cut):
+    notes = Notes()
+    flip(newest(cut / "checkpoints").folder / "model.safetensors")
+    train(TINY, cut, resume=True, reporter=notes)
+    (note,) = [text for text in notes.texts if "damaged" in text]
+    assert "model.safetensors was altered" in note
+    assert "going on from step 3 instead" in note
+    assert same_run(cut, straight)
+
+
+def test_a_run_without_a_whole_checkpoint_is_not_begun_again_in_silence(cut):
+    metrics = (cut / "metrics.jsonl").read_text()
+    for folder in (cut / "checkpoints").glob("step-*"):
+        flip(folder / "model.safetensors")
+    with pytest.raises(FormatError, match=r"no checkpoint is whole - .*model.safetensors was alt"):
+        train(TINY, cut, resume=True)
+    with pytest.raises(ConfigError, match="holds a damaged run"):
+        train(TINY, cut)
+    assert (cut / "metrics.jsonl").read_text() == metrics

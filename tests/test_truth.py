@@ -1,0 +1,69 @@
+"""Measures against the truth: right for a model that is right by construction, and in range."""
+
+import numpy as np
+import pytest
+import torch
+
+from pcme import recipes
+from pcme.data.aviary import Aviary
+from pcme.data.problems import Problems
+from pcme.data.text import Vocab
+from pcme.evaluation import embed
+from pcme.model import Model
+from pcme.truth import RATIOS, measured, spoiled
+
+TINY = recipes.get("aviary-tiny")
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return Aviary(pixels=16, test_species=8, test_images=3, captions_per_image=5).load("test")
+
+
+def untrained(dataset, **method):
+    recipe = TINY.changed([f"method.{k}={v}" for k, v in method.items()])
+    vocab = Vocab.build(dataset.captions, 1)
+    vectors = torch.randn(len(vocab), 8, generator=torch.Generator().manual_seed(0))
+    return Model(recipe, vocab, vectors).eval()
+
+
+def test_every_figure_is_there_and_in_range(dataset):
+    model = untrained(dataset)
+    values = measured(model, embed(model, dataset, Problems()))
+    assert set(values) == {
+        "r_precision i2t", "recall@1 i2t", "r_precision t2i", "recall@1 t2i", "calibration error",
+        "expected~matches", "no-match auroc", "sigma~matches", "off-centre", "sigma~unknown",
+        "rises@unknown", "sigma~erased", "rises@erased",
+    }  # fmt: skip
+    for name, value in values.items():
+        assert (-1 if "~" in name else 0) <= value <= 1, name
+
+
+def test_a_model_without_sigma_has_no_figures_of_it(dataset):
+    model = untrained(dataset, kind="pcme-mu")
+    assert not any("sigma" in name for name in measured(model, embed(model, dataset, Problems())))
+
+
+def test_spoiling_nothing_changes_nothing_and_all_makes_captions_alike(dataset):
+    model = untrained(dataset)
+    captions, images = spoiled(model, dataset)
+    assert captions.shape == (len(dataset.captions), len(RATIOS))
+    assert images.shape == (len(dataset.images), len(RATIOS))
+    clean = embed(model, dataset, Problems())
+    for widths, items in ((captions, clean.captions), (images, clean.images)):
+        expected = np.sort(items.log_sigma.double().mean(1).numpy())
+        np.testing.assert_allclose(np.sort(widths[:, 0]), expected, atol=1e-5)
+    assert np.ptp(images[:, -1]) < 1e-5
+    assert np.ptp(images[:, 0]) > 1e-4
+
+
+def test_off_centre_against_a_loop(dataset):
+    model = untrained(dataset)
+    found = embed(model, dataset, Problems())
+    truth = dataset.matches().dense()
+    shares = []
+    for caption, matched in zip(found.captions.mean, truth, strict=True):
+        around = found.images.mean[torch.from_numpy(matched)]
+        beside = float((caption - around.mean(0)).square().sum())
+        shares.append(beside / float((caption - around).square().sum(1).mean()))
+    assert measured(model, found)["off-centre"] == pytest.approx(np.mean(shares), rel=1e-4)

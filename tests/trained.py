@@ -1,0 +1,57 @@
+"""What the tests of training share: the smallest recipe, ways to stop it, ways to compare runs."""
+
+import json
+
+import torch
+from safetensors.torch import load_file
+
+from pcme import recipes
+from pcme.training import Reporter
+
+TINY = recipes.get("aviary-tiny")
+SHORT = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1"])
+
+
+class Interrupt(Reporter):
+    """Stops the run after so many steps, as a crash would."""
+
+    def __init__(self, after, error=RuntimeError):
+        self.left, self.error = after, error
+
+    def step(self, run, values):
+        self.left -= 1
+        if self.left == 0:
+            raise self.error("stopped by the test")
+
+
+class Notes(Reporter):
+    """Keeps what a run says."""
+
+    def __init__(self):
+        self.texts = []
+
+    def note(self, text):
+        self.texts.append(text)
+
+
+def weights(folder):
+    return load_file(folder / "weights.safetensors")
+
+
+def same(left, right):
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def same_run(left, right):
+    """Whether two runs came to the same: the best and the last weights, and every step."""
+    parts = all(same(weights(left / part), weights(right / part)) for part in (".", "last"))
+    return parts and logged(left) == logged(right)
+
+
+def logged(folder):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "time"} for line in lines]
+
+
+NO_WARMUP = ["phases.0.warmup_steps=0", "phases.1.warmup_steps=0"]
+"""For datasets so small that a phase has but a step or two."""
