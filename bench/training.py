@@ -89,14 +89,14 @@ def bench_overhead() -> list[Row]:
             "\n".join(["image,caption,split", *lines]) + "\n"
         )
         recipe = recipes.get("aviary-tiny").changed([
-            'data={"kind": "table"}', 'image={"kind": "resnet50"}', f"dim={DIM}",
+            'data={"kind": "table"}', 'image={"kind": "resnet", "depth": 50}', f"dim={DIM}",
             f"augment.size={size}", "augment.crop=centre", "sampling.afresh=false",
             f"sampling.batch_size={batch}",
             'phases=[{"epochs": 2, "learning_rate": 1e-4, "backbone": "all"}]',
         ])  # fmt: skip
         timer = StepTimes()
         train(recipe, root / "run", data_root=root / "data", reporter=timer)
-    network = image_networks.create("resnet50").build(stream(0, "bench")).train()
+    network = image_networks.create("resnet", depth=50).build(stream(0, "bench")).train()
     pixels = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8)
 
     def bare() -> None:

@@ -165,3 +165,19 @@ def test_a_rewritten_model_is_never_half_written(model, tmp_path):
     model.save(tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["recipe.json", "vocab.json", "weights.safetensors"]
+
+
+def test_a_model_needs_its_pretrained_weights_only_once(tmp_path, monkeypatch):
+    """What was pretrained is in the model's own file: neither package nor file is asked again."""
+    recipe = TINY.changed(['image={"kind": "efficientnet-lite"}', "augment.size=32"])
+    vocab = Vocab.build(["a red bird"], 1)
+    model = Model(recipe, vocab, torch.zeros(len(vocab), 8))
+    model.save(tmp_path)
+
+    def missing(variant):
+        raise AssertionError("asked for the package")
+
+    monkeypatch.setattr("pcme.nn.images.efficientnet._pretrained", missing)
+    again = pcme.load(tmp_path)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name])

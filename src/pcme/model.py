@@ -42,15 +42,22 @@ def _silent(done: int, total: int) -> None:
 
 
 class Model(nn.Module):
-    """Images and captions in, Gaussians (or points) out, and the score between them."""
+    """Images and captions in, Gaussians (or points) out, and the score between them.
 
-    def __init__(self, recipe: Recipe, vocab: Vocab, vectors: Float[Tensor, "v e"]) -> None:
+    `bare`: the backbone's pretrained weights are left out, because the model's own follow.
+    """
+
+    def __init__(
+        self, recipe: Recipe, vocab: Vocab, vectors: Float[Tensor, "v e"], *, bare: bool = False
+    ) -> None:
         super().__init__()
         self.recipe, self.vocab = recipe, vocab
         self.method = methods.create(recipe.method.kind, **recipe.method.params)
         options = self.method.heads(recipe.dim)
         backbone = image_networks.create(recipe.image.kind, **recipe.image.params)
-        network = backbone.build(stream(recipe.seed, "init", "backbone"))
+        network = (backbone.bare() if bare else backbone).build(
+            stream(recipe.seed, "init", "backbone")
+        )
         captions = caption_networks.create(recipe.caption.kind, **recipe.caption.params)
         words = captions.build(
             vectors,
@@ -166,7 +173,7 @@ def load(folder: str | Path) -> Model:
         _require_words(root, len(vocab), len(words))
     try:
         shape = (len(vocab), recipe.words.dim) if words is None else words.shape
-        model = Model(recipe, vocab, torch.zeros(shape))
+        model = Model(recipe, vocab, torch.zeros(shape), bare=True)
         model.load_state_dict(weights)
     except (RuntimeError, PcmeError) as error:
         raise FormatError(

@@ -85,11 +85,11 @@ def _run_epoch(run: Run, batches: Loader, phase: Phase, optimiser: AdamP, said: 
     total = phase.epochs * len(batches)
     with deferred() as stop_if_asked:
         for batch in batches.epoch(offset + epoch, start=position.step):
-            done = epoch * len(batches) + position.step
+            done = epoch * len(batches) + batch.step
             factor = cosine_with_warmup(done, total=total, warmup=phase.warmup_steps)
             run.within_step = True
             values = take(run, batch, phase, optimiser, factor)
-            position.step += 1
+            position.step = batch.step + 1  # batches of unusable images alone are passed over
             position.total += 1
             journal.log(run, values)
             run.within_step = False

@@ -36,10 +36,12 @@ SPOILED = 300
 def measured(model: Model, found: Embedded) -> dict[str, float]:
     """Everything that the truth can say about a model that has embedded a split of Aviary.
 
-    `sigma~matches` is Spearman's ρ of a caption's mean log σ with the log of how many images it
-    fits; `off-centre` how much of the distance from a caption to its matches is not their own
-    spread but that it lies beside them (0: in their middle); `sigma~unknown` and `sigma~erased` with the share of words or pixels erased;
-    `rises@unknown` and `rises@erased` are the shares of items that are wider with half erased.
+    - `sigma~matches`: Spearman's ρ of a caption's mean log σ with how many images it fits.
+    - `off-centre`: how much of the squared distance from a caption to its matches is not their own
+      spread, but that it lies beside them (0: in their middle).
+    - `sigma~unknown`, `sigma~erased`: ρ of mean log σ with the share of words, or pixels, erased.
+    - `rises@unknown`, `rises@erased`: the share of items that are wider with half erased.
+
     Figures of σ are left out for a model without one.
     """
     dataset = found.dataset

@@ -176,6 +176,17 @@ def test_a_batch_without_any_usable_image_is_left_out(tmp_path, vocab):
     assert problems.counts == {"image-missing": 1}
 
 
+def test_a_batch_that_is_left_out_is_counted_so_that_an_epoch_can_be_entered(tmp_path, vocab):
+    data = photos(tmp_path, count=5, per_image=1)
+    made = loader(data, vocab, sampler=ShuffledPairs(data, 1, seed=0))
+    whole = list(made.epoch(0))
+    (tmp_path / data.images.id(int(whole[1].image_index[0]))).unlink()
+    kept = list(made.epoch(0))
+    assert [batch.step for batch in kept] == [0, 2, 3, 4]
+    after = next(made.epoch(0, start=kept[1].step + 1))
+    assert after.image_index.tolist() == whole[3].image_index.tolist()
+
+
 def test_strict_stops_training_at_the_first(tmp_path, vocab):
     data = photos(tmp_path)
     (tmp_path / "3.jpg").unlink()

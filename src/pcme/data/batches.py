@@ -51,7 +51,8 @@ class Batch:
     """Pairs of a batch: row i of `images` goes with row i of `tokens`; `matches` has the truth.
 
     `images` are pixels [b,3,h,w] (8-bit) or cached features [b,s,d]; `matches[i, j]` says whether
-    caption j is true of image i. `words` are the captions' words after augmentation.
+    caption j is true of image i. `words` are the captions' words after augmentation; `step` is the
+    batch's place in its epoch, which counts batches that were left out.
     """
 
     images: Shaped[Tensor, "b ..."]
@@ -60,6 +61,7 @@ class Batch:
     words: tuple[tuple[str, ...], ...]
     image_index: Int64[np.ndarray, " b"]
     caption_index: Int64[np.ndarray, " b"]
+    step: int
 
     def __len__(self) -> int:
         return len(self.image_index)
@@ -108,6 +110,7 @@ class Loader:
             tuple(map(tuple, words)),
             pairs[kept, 0],
             pairs[kept, 1],
+            step,
         )
 
     def _images(

@@ -62,6 +62,10 @@ class ImageNetwork(nn.Module, ABC):
 class ImageBackbone(ABC):
     """A backbone as a user names it."""
 
+    def bare(self) -> "ImageBackbone":
+        """The same without weights from elsewhere: for a network whose weights are loaded next."""
+        return self
+
     @abstractmethod
     def build(self, generator: torch.Generator) -> ImageNetwork:
         """The network; weights that are not loaded from a file are drawn from the generator."""

@@ -8,7 +8,7 @@ import hashlib
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -157,6 +157,10 @@ class EfficientNetLite(ImageBackbone):
         if self.variant not in SCALES:
             known = ", ".join(map(str, SCALES))
             raise ConfigError(f"variant must be one of {known} - got {self.variant}")
+
+    def bare(self) -> "EfficientNetLite":
+        """Without the package of weights, which need not be installed any more."""
+        return replace(self, pretrained=False)
 
     def build(self, generator: torch.Generator) -> EfficientNetwork:
         """The network, pretrained or with Kaiming-normal weights (He et al. 2015)."""

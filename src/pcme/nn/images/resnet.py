@@ -5,7 +5,7 @@ bottleneck is on its 3x3 convolution, as in the files ("v1.5").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
@@ -120,12 +120,16 @@ class ResNet(ImageBackbone):
     """A residual network of `depth` layers; `weights` is a state dict (.pth or .safetensors)."""
 
     depth: Depth = 50
-    weights: Path | None = None
+    weights: str | Path | None = None
 
     def __post_init__(self) -> None:
         if self.depth not in SHAPES:
             known = ", ".join(map(str, SHAPES))
             raise ConfigError(f"depth must be one of {known} - got {self.depth}")
+
+    def bare(self) -> "ResNet":
+        """Without the file, which need not be there any more."""
+        return replace(self, weights=None)
 
     def build(self, generator: torch.Generator) -> ResNetwork:
         """The network, with the weights of the file or Kaiming-normal ones (He et al. 2015)."""
