@@ -22,10 +22,10 @@ from pcme.embedding import Gaussian
 from pcme.model import Model
 from pcme.nn import images as image_networks
 from pcme.optim import AdamP, clip_gradients
-from pcme.phases import set_mode, trained_groups
 from pcme.recipe import Phase, Recipe
 from pcme.sampling import stream
 from pcme.training import Reporter, Run, train
+from pcme.training.phases import set_mode, trained_groups
 
 BATCH, DIM, SITES, WIDTH = 128, 512, 49, 1280
 WORDS = "a small brown bird with long black wings and the short white bill sits near its nest on"

@@ -9,8 +9,8 @@ from pcme.model import Model
 from pcme.nn.captions import create
 from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower
-from pcme.phases import trained_groups
 from pcme.recipes import get
+from pcme.training.phases import trained_groups
 
 
 def generator(seed=0):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pcme.training import Reporter, train
-from tests.trained import TINY, Interrupt, Notes, logged
+from tests.training.trained import TINY, Interrupt, Notes, logged
 
 
 @pytest.fixture(autouse=True, scope="module")

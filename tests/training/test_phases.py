@@ -7,8 +7,8 @@ from torch import nn
 from pcme import ConfigError, recipes
 from pcme.data.text import Vocab
 from pcme.model import Model
-from pcme.phases import set_mode, trained_groups
 from pcme.recipe import Phase
+from pcme.training.phases import set_mode, trained_groups
 
 
 @pytest.fixture

@@ -8,22 +8,23 @@ A step is one batch; a checkpoint is written after every epoch, and when the run
 from contextlib import nullcontext
 from pathlib import Path
 
-from pcme import atomic, checkpoint, journal
-from pcme.card import card
+from pcme import atomic, checkpoint
 from pcme.data.batches import Loader
 from pcme.evaluation import embed, retrieval
-from pcme.faults import explained
-from pcme.interrupts import deferred
 from pcme.model import Model
 from pcme.optim import AdamP, cosine_with_warmup
-from pcme.phases import trained_groups
-from pcme.preparing import cache_folder, loader, prepared
 from pcme.recipe import Phase, Recipe
-from pcme.runs import Figures, Reporter, Run
-from pcme.saves import restore_optimiser, resumed, save
-from pcme.steps import take
+from pcme.training import journal
+from pcme.training.card import card
+from pcme.training.faults import explained
+from pcme.training.interrupts import deferred
+from pcme.training.phases import trained_groups
+from pcme.training.preparing import loader, prepared
+from pcme.training.runs import Figures, Reporter, Run
+from pcme.training.saves import restore_optimiser, resumed, save
+from pcme.training.steps import take
 
-__all__ = ["Reporter", "Run", "cache_folder", "train"]
+__all__ = ["train"]
 
 
 def train(

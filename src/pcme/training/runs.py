@@ -14,11 +14,11 @@ from torch import nn
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.data.samplers import OnePerClass, Sampler, ShuffledPairs
-from pcme.events import Events
 from pcme.model import Model
 from pcme.optim import ExponentialAverage
-from pcme.precision import Precision
 from pcme.recipe import Recipe
+from pcme.training.events import Events
+from pcme.training.precision import Precision
 
 __all__ = ["Figures", "Position", "Reporter", "Run"]
 

@@ -86,7 +86,7 @@ def serve(folder):
 
     torch.set_num_threads(1)
     from pcme.training import train
-    from tests.trained import TINY, same_run
+    from tests.training.trained import TINY, same_run
 
     recipe = TINY.changed(["phases.1.epochs=1"])
     straight = folder / "straight" / "run"
@@ -134,9 +134,9 @@ def serve(folder):
 
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_comes_to_the_same(tmp_path):
-    command = [sys.executable, "-m", "tests.test_training_killed", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.training.test_killed", str(tmp_path)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     done = subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, timeout=300
     )

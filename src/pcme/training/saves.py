@@ -8,13 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from pcme import atomic, checkpoint, journal
+from pcme import atomic, checkpoint
 from pcme.errors import ConfigError, FormatError
 from pcme.model import verify
 from pcme.optim import AdamP
 from pcme.recipe import from_record
 from pcme.recipes import difference
-from pcme.runs import Position, Reporter, Run
+from pcme.training import journal
+from pcme.training.runs import Position, Reporter, Run
 
 __all__ = ["restore_optimiser", "resumed", "save"]
 

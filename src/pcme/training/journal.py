@@ -9,8 +9,8 @@ import shutil
 import time
 from collections.abc import Mapping
 
-from pcme.events import Events
-from pcme.runs import Figures, Reporter, Run
+from pcme.training.events import Events
+from pcme.training.runs import Figures, Reporter, Run
 
 __all__ = ["begin", "end", "flat", "forget", "log", "rewind"]
 

@@ -12,7 +12,7 @@ import torch
 
 from pcme import checkpoint
 from pcme.errors import ConfigError, FormatError
-from pcme.runs import Run
+from pcme.training.runs import Run
 
 __all__ = ["explained"]
 

@@ -24,10 +24,10 @@ from pcme.errors import ConfigError, DataError
 from pcme.model import Model
 from pcme.nn.heads import linear
 from pcme.optim import ExponentialAverage
-from pcme.precision import Precision
 from pcme.recipe import Phase, Recipe
-from pcme.runs import Reporter, Run
 from pcme.sampling import stream
+from pcme.training.precision import Precision
+from pcme.training.runs import Reporter, Run
 
 __all__ = ["cache_folder", "loader", "prepared"]
 

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from pcme.recipe import Part
-from pcme.runs import Figures, Run
+from pcme.training.runs import Figures, Run
 
 __all__ = ["card"]
 

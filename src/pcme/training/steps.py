@@ -14,10 +14,10 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import DataError
 from pcme.nn.backbone import Features
 from pcme.optim import AdamP, clip_gradients
-from pcme.phases import set_mode
 from pcme.recipe import Phase
-from pcme.runs import Run
 from pcme.sampling import stream
+from pcme.training.phases import set_mode
+from pcme.training.runs import Run
 
 __all__ = ["take"]
 

@@ -13,10 +13,10 @@ import torch
 import pcme
 from pcme import ConfigError
 from pcme.checkpoint import newest
-from pcme.precision import Precision
 from pcme.recipe import from_record
 from pcme.training import Reporter, train
-from tests.trained import TINY, Interrupt, Notes, logged, same, same_run, weights
+from pcme.training.precision import Precision
+from tests.training.trained import TINY, Interrupt, Notes, logged, same, same_run, weights
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -62,7 +62,7 @@ def test_ctrl_c_loses_nothing_but_the_current_step(straight, tmp_path):
 
 def interrupting(monkeypatch, at, times=1):
     """Ctrl-C in the middle of a step: after the gradients, before the weights move."""
-    real = pcme.steps.clip_gradients
+    real = pcme.training.steps.clip_gradients
     calls = iter(range(10**6))
 
     def clip(*args):
@@ -72,7 +72,7 @@ def interrupting(monkeypatch, at, times=1):
                 time.sleep(0.01)
         return real(*args)
 
-    monkeypatch.setattr("pcme.steps.clip_gradients", clip)
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", clip)
 
 
 @pytest.mark.parametrize(("at", "times", "saved"), [(4, 1, 5), (7, 1, 8), (4, 2, 3), (1, 2, None)])
@@ -258,7 +258,9 @@ def test_float16_on_the_cpu_is_refused_before_anything_is_written(tmp_path):
 
 def test_float16_scales_gradients_and_remembers_the_scale(monkeypatch):
     """On a device that counts as CUDA: torch's scaler itself runs anywhere."""
-    monkeypatch.setattr("pcme.precision.GradScaler", lambda kind: torch.amp.GradScaler("cpu"))
+    monkeypatch.setattr(
+        "pcme.training.precision.GradScaler", lambda kind: torch.amp.GradScaler("cpu")
+    )
     precision = Precision("float16", torch.device("cuda"))
     weight = torch.nn.Parameter(torch.tensor([2.0]))
     optimiser = torch.optim.SGD([weight], lr=0.1)
@@ -280,7 +282,7 @@ PATIENT = ["validation.patience=2", "phases.0.epochs=9", "phases.1.epochs=9"]
 
 def patient(tmp_path, monkeypatch):
     """The tiny run with validations that are never better than the one at step 6."""
-    real = pcme.training.retrieval
+    real = pcme.training.loop.retrieval
 
     def judged(*args):
         figures = real(*args)
@@ -290,7 +292,7 @@ def patient(tmp_path, monkeypatch):
         return figures
 
     judged.count = 0
-    monkeypatch.setattr("pcme.training.retrieval", judged)
+    monkeypatch.setattr("pcme.training.loop.retrieval", judged)
     return judged
 
 

@@ -17,7 +17,7 @@ from pcme.checkpoint import newest
 from pcme.embedding import Gaussian, Points
 from pcme.training import Reporter, train
 from tests.helpers import picture, random_gaussians
-from tests.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
+from tests.training.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -65,7 +65,7 @@ def full(real, after):
         ("pcme.checkpoint.write_new", 6),  # 4 files a checkpoint: in the second
         ("pcme.checkpoint.os.replace", 14),  # 1 for a checkpoint, up to 7 for models and the card
         ("pathlib.Path.write_bytes", 3),  # weights
-        ("pcme.events.Events.flush", 1),  # before the second checkpoint
+        ("pcme.training.events.Events.flush", 1),  # before the second checkpoint
         ("pathlib.Path.write_text", 5),  # recipe, vocabulary, card
     ],
 )
@@ -157,7 +157,7 @@ def failing(error):
     ids=["real", "MemoryError", "CUDA", "CPU"],
 )
 def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
-    monkeypatch.setattr("pcme.steps.clip_gradients", fail)
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", fail)
     pattern = (
         r"out of memory at step 6 .* lower sampling.batch_size or augment.size .*step-00000006"
     )
@@ -167,7 +167,7 @@ def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
 
 
 def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcme.steps.clip_gradients", failing(RuntimeError("a defect")))
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", failing(RuntimeError("a defect")))
     with pytest.raises(RuntimeError, match="a defect"):
         train(SHORT, tmp_path)
 
