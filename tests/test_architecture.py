@@ -71,8 +71,8 @@ SHARED = {
     ),
     "nn": ("attention", "backbone", "heads", "recurrent", "captions", "images"),
     "data": (
-        "problems", "streams", "pixels", "dataset", "records", "karpathy", "prefetch", "text",
-        "transforms", "samplers", "batches",
+        "problems", "streams", "pixels", "stored", "dataset", "records", "karpathy", "prefetch",
+        "text", "transforms", "samplers", "batches",
     ),
 }  # fmt: skip
 

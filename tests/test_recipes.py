@@ -27,6 +27,7 @@ BASES = {
     "cub-effnet-finetune": "cub-effnet",
     "flickr8k-effnet": "cub-effnet",
     "own": "flickr8k-effnet",
+    "vectors": "own",
 }
 everywhere = pytest.mark.parametrize("name", recipes.names())
 
@@ -117,9 +118,14 @@ def test_a_recipe_builds_its_model(name):
     vocab = Vocab.build(["a red bird"])
     model = Model(recipe, vocab, torch.zeros(len(vocab), recipe.words.dim)).eval()
     size = min(64, recipe.augment.size)
+    pixels = torch.zeros(1, 3, size, size, dtype=torch.uint8)
     with torch.no_grad():
-        images = model.embed_images(torch.zeros(1, 3, size, size, dtype=torch.uint8))
-    assert images.dim == model.encode_captions(["a bird"]).dim == recipe.dim
+        if recipe.image.kind == "precomputed":
+            images = model.embed_images(torch.zeros(1, 2, 512))
+            captions = model.embed_caption_vectors(torch.zeros(1, 512))
+        else:
+            images, captions = model.embed_images(pixels), model.encode_captions(["a bird"])
+    assert images.dim == captions.dim == recipe.dim
 
 
 @pytest.mark.parametrize("name", ["cub", "coco"])

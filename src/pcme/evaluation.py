@@ -4,17 +4,19 @@ Figures are per-query means; what a random order would reach (`chance`) stands b
 Paper: §4.1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float32, Int64
+from torch import Tensor
 
 from pcme import metrics
 from pcme.data.batches import image_batches
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
+from pcme.data.stored import Stored
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
 from pcme.matches import Matches
@@ -46,8 +48,16 @@ def embed(
     model.eval()
     indices: list[Int64[np.ndarray, " b"]] = []
     parts: list[Embedding] = []
-    source = image_batches(
-        dataset.images, model.transform, batch_size=batch_size, problems=problems, workers=workers
+    source = (
+        image_batches(
+            dataset.images,
+            model.transform,
+            batch_size=batch_size,
+            problems=problems,
+            workers=workers,
+        )
+        if dataset.image_vectors is None
+        else _stored_batches(dataset.image_vectors, batch_size)
     )
     with torch.no_grad():
         for rows, inputs in source:
@@ -61,7 +71,23 @@ def embed(
         )
     kept = np.concatenate(indices)
     part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
-    return Embedded(part, joined(parts), model.encode_captions(list(part.captions)))
+    return Embedded(part, joined(parts), _embedded_captions(model, part, batch_size))
+
+
+def _embedded_captions(model: Model, dataset: CaptionDataset, batch_size: int) -> Embedding:
+    if dataset.caption_vectors is None:
+        return model.encode_captions(list(dataset.captions))
+    batches = _stored_batches(dataset.caption_vectors, batch_size)
+    with torch.no_grad():
+        return joined([model.embed_caption_vectors(vectors) for _, vectors in batches])
+
+
+def _stored_batches(
+    stored: Stored, size: int
+) -> Iterator[tuple[Int64[np.ndarray, " b"], Float32[Tensor, "b s d"]]]:
+    for start in range(0, len(stored), size):
+        rows = np.arange(start, min(start + size, len(stored)))
+        yield rows, torch.stack([stored.row(index) for index in rows.tolist()])
 
 
 def retrieval(

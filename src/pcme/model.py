@@ -99,6 +99,10 @@ class Model(nn.Module):
         ids, lengths = tokens.ids.to(self.device), tokens.lengths.to(self.device)
         return self.captions(ids, lengths)  # type: ignore[no-any-return]
 
+    def embed_caption_vectors(self, vectors: Float[Tensor, "b ..."]) -> Embedding:
+        """The embeddings of captions given as vectors [b,d] or [b,l,d]."""
+        return self.captions(vectors.to(self.device))  # type: ignore[no-any-return]
+
     @torch.no_grad()
     def encode_images(
         self, pictures: Sequence[Picture], *, batch_size: int = 64, progress: Progress = _silent

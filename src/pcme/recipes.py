@@ -164,10 +164,25 @@ images is held back (`--set data.share=0.2`). More epochs than for Flickr8k, and
 the learning rate: a small folder has one batch an epoch.
 """
 
+VECTORS = OWN.model_copy(
+    update={
+        "name": "vectors",
+        "data": part("precomputed"),
+        "image": part("precomputed", features=512),
+        "caption": part("precomputed", features=512),
+        "words": Words(),
+    }
+)
+"""Probabilistic heads on vectors from CLIP or any other model: `pcme train vectors --data-root
+my/vectors --out runs/mine`, with `--set image.features=768 --set caption.features=768` for another
+width. The folder has `train/` and `val/` with NumPy files, see docs/DATA.md.
+"""
+
 _ALL = {
     recipe.name: recipe
     for recipe in (
         AVIARY, AVIARY_TINY, COCO, CUB, CUB_EFFNET, CUB_EFFNET_FINETUNE, FLICKR8K_EFFNET, OWN,
+        VECTORS,
     )
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64, Shaped, UInt8
+from jaxtyping import Bool, Float32, Int64, Shaped, UInt8
 from PIL import Image
 from torch import Tensor
 
@@ -52,7 +52,8 @@ class Batch:
 
     `images` are pixels [b,3,h,w] (8-bit) or cached features [b,s,d]; `matches[i, j]` says whether
     caption j is true of image i. `words` are the captions' words after augmentation; `step` is the
-    batch's place in its epoch, which counts batches that were left out.
+    batch's place in its epoch, which counts batches that were left out. `vectors` [b,l,d] take the
+    place of the tokens where captions are given as vectors.
     """
 
     images: Shaped[Tensor, "b ..."]
@@ -62,6 +63,7 @@ class Batch:
     image_index: Int64[np.ndarray, " b"]
     caption_index: Int64[np.ndarray, " b"]
     step: int
+    vectors: Float32[Tensor, "b l d"] | None = None
 
     def __len__(self) -> int:
         return len(self.image_index)
@@ -111,6 +113,7 @@ class Loader:
             pairs[kept, 0],
             pairs[kept, 1],
             step,
+            self._vectors(pairs[kept, 1]),
         )
 
     def _images(
@@ -124,6 +127,12 @@ class Loader:
             return torch.stack(found) if found else torch.empty(0), kept
         loaded = (usable(self.dataset.images, index, self.problems) for index in indices)
         return _written(self.transform, loaded, len(indices), streams)
+
+    def _vectors(self, captions: Int64[np.ndarray, " b"]) -> Float32[Tensor, "b l d"] | None:
+        stored = self.dataset.caption_vectors
+        if stored is None:
+            return None
+        return torch.stack([stored.row(index) for index in captions.tolist()])
 
     def _row(self, features: FeatureRows, index: int) -> Tensor | None:
         if (row := features.row(index)) is None:

@@ -24,6 +24,7 @@ from PIL import Image
 
 from pcme.data.pixels import MAX_PIXELS, decode
 from pcme.data.problems import Problems
+from pcme.data.stored import Stored
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.matches import UNSAID, Matches
 from pcme.registry import Registry
@@ -191,6 +192,7 @@ class CaptionDataset:
 
     `caption_image` is the image each caption was written for; `classes` and `labels` belong to
     images, and a caption inherits its image's. `metadata` holds whatever else is known of an image.
+    `image_vectors` and `caption_vectors` take the place of pixels and words where they are given.
 
     >>> dataset = CaptionDataset.by_image("toy", "test", Files(Path("."), ["a.jpg", "b.jpg"]),
     ...                                   ["a wren", "a small wren", "a jay"], [0, 0, 1])
@@ -214,6 +216,8 @@ class CaptionDataset:
     labels: Named | None = None
     metadata: Sequence[Mapping[str, object]] | None = None
     writer: CaptionWriter | None = field(default=None, repr=False)
+    image_vectors: Stored | None = field(default=None, repr=False)
+    caption_vectors: Stored | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.caption_ids:
@@ -224,6 +228,8 @@ class CaptionDataset:
         _check_rows(self.where, "images", n, labels=self.labels, metadata=self.metadata)
         _check_rows(self.where, "captions", m, caption_image=self.caption_image, said=self.said)
         _check_rows(self.where, "captions", m, caption_ids=self.caption_ids)
+        _check_rows(self.where, "images", n, image_vectors=self.image_vectors)
+        _check_rows(self.where, "captions", m, caption_vectors=self.caption_vectors)
         if m and not 0 <= self.caption_image.min() <= self.caption_image.max() < n:
             raise ShapeError(f"{self.where}: caption_image must be from 0 to {n - 1}")
 
@@ -240,6 +246,8 @@ class CaptionDataset:
         classes: Named | None = None,
         labels: Named | None = None,
         metadata: Sequence[Mapping[str, object]] | None = None,
+        image_vectors: Stored | None = None,
+        caption_vectors: Stored | None = None,
     ) -> "CaptionDataset":
         """A dataset in which a caption matches the image it was written for. Paper: §4.1 (COCO)."""
         owner = np.asarray(caption_image, np.int64)
@@ -247,6 +255,7 @@ class CaptionDataset:
         return cls(
             name, split, images, captions, owner, facts, owner[:, None],
             caption_ids, classes, labels, metadata,
+            image_vectors=image_vectors, caption_vectors=caption_vectors,
         )  # fmt: skip
 
     def matching_class(self) -> "CaptionDataset":
@@ -302,6 +311,8 @@ class CaptionDataset:
             classes=_picked(self.classes, picked),
             labels=_picked(self.labels, picked),
             metadata=self.metadata and [self.metadata[i] for i in picked],
+            image_vectors=self.image_vectors and self.image_vectors.picked(picked),
+            caption_vectors=self.caption_vectors and self.caption_vectors.picked(kept),
         )
 
     def folds(self, count: int) -> list["CaptionDataset"]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pcme import data
-from pcme.data.batches import Loader
+from pcme.data.batches import FeatureRows, Loader
 from pcme.data.dataset import CaptionDataset, Dataset, Remembered
 from pcme.data.features import FeatureCache, digest_of_module
 from pcme.data.problems import Problems
@@ -47,6 +47,7 @@ def prepared(
     loaded = _contrastable(dataset.load(recipe.train_split, problems), recipe)
     train_set = replace(loaded, images=Remembered(loaded.images))
     val_set = _validation_set(dataset, recipe, problems)
+    _require_fitting_vectors(recipe, train_set)
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)
     vectors, coverage = _vectors(recipe, vocab)
     if coverage is not None:
@@ -77,8 +78,8 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         # a label whose pixels are gone cannot be named
         erasing=augment.erasing if phase.task == "match" else 0.0,
     )
-    features = None
-    if phase.backbone == "frozen" and phase.task == "match":
+    features: FeatureRows | None = run.train_set.image_vectors
+    if features is None and phase.backbone == "frozen" and phase.task == "match":
         features = _features(run, run.train_set, transform, said)
     return Loader(
         run.train_set,
@@ -130,6 +131,28 @@ def _contrastable(dataset: CaptionDataset, recipe: Recipe) -> CaptionDataset:
                 "pair, which has nothing to differ from - set sampling.kind=pairs"
             )
     return dataset
+
+
+def _require_fitting_vectors(recipe: Recipe, dataset: CaptionDataset) -> None:
+    """Refuse vectors that the backbones do not take, and pixels where they take vectors."""
+    sides = (
+        ("image", recipe.image, dataset.image_vectors),
+        ("caption", recipe.caption, dataset.caption_vectors),
+    )
+    for side, chosen, stored in sides:
+        wanted = chosen.params.get("features") if chosen.kind == "precomputed" else None
+        given = None if stored is None else stored.width
+        if wanted != given:
+            has = f"vectors of {given} numbers" if given else "no vectors"
+            mend = (
+                f"set {side}.kind=precomputed and {side}.features={given}"
+                if given
+                else f'use data of kind "precomputed", or another {side} backbone'
+            )
+            raise ConfigError(
+                f"{dataset.where} has {has} for its {side}s, and the {side} backbone is "
+                f"{chosen.kind}{f' of {wanted}' if wanted else ''} - {mend}"
+            )
 
 
 def _refuse_long_warmups(run: Run) -> None:

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from pcme import checkpoint
 from pcme.data.batches import Batch
-from pcme.data.text import Tokens
 from pcme.data.transforms import normalise
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import DataError
@@ -59,7 +58,7 @@ def _label_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
 def _match_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, float]]:
     """The objective's loss, and what is worth watching."""
     model, position = run.model, run.position
-    images, captions = _images(run, batch.images), _captions(run, batch.tokens)
+    images, captions = _images(run, batch.images), _captions(run, batch)
     generator = stream(run.recipe.seed, "objective", position.total)
     try:
         terms = model.objective(images, captions, batch.matches.to(model.device), generator)
@@ -83,11 +82,15 @@ def _images(run: Run, inputs: Shaped[Tensor, "b ..."]) -> Embedding:
     return run.model.images(features)  # type: ignore[no-any-return]
 
 
-def _captions(run: Run, tokens: Tokens) -> Embedding:
+def _captions(run: Run, batch: Batch) -> Embedding:
     """`Model.embed_tokens` with the words in the run's precision; the heads are in float32."""
-    tower, device = run.model.captions, run.model.device
+    tower, device, tokens = run.model.captions, run.model.device, batch.tokens
     with run.precision.narrow():
-        found: Features = tower.words(tokens.ids.to(device), tokens.lengths.to(device))
+        found: Features = (
+            tower.words(tokens.ids.to(device), tokens.lengths.to(device))
+            if batch.vectors is None
+            else tower.words(batch.vectors.to(device))
+        )
     wide = Features(found.local.float(), found.pooled.float(), found.spread.float(), found.mask)
     return tower.heads(wide)  # type: ignore[no-any-return]
 

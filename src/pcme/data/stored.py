@@ -1,0 +1,71 @@
+"""Stored: vectors of images or captions in a NumPy file, read row by row where they lie.
+
+Files may be larger than memory; they are mapped, never loaded, and no pickle is read.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from pcme.errors import DataError, FormatError
+
+__all__ = ["Stored"]
+
+CHECKED_BYTES = 64 * 2**20
+"""How much is read at a time when a file is looked through."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Some rows of an array [n,d] or [n,s,d]; a row is one vector or s of them."""
+
+    values: Float[np.ndarray, "n ..."]
+    rows: Int64[np.ndarray, " m"]
+
+    @classmethod
+    def open(cls, path: Path) -> "Stored":
+        """All rows of a .npy file, of which every number must be finite."""
+        try:
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
+        if values.ndim not in (2, 3) or values.dtype.kind != "f":
+            raise FormatError(
+                f"{path} must hold real numbers of shape [n, d] or [n, s, d] - got {values.dtype} "
+                f"{list(values.shape)}"
+            )
+        _require_finite(values, path)
+        return cls(values, np.arange(len(values)))
+
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.values.shape[-1])
+
+    def row(self, index: int) -> Float[Tensor, "s d"]:
+        """The vectors of one item, in single precision."""
+        found = np.array(self.values[self.rows[index]], np.float32)
+        return torch.from_numpy(found.reshape(-1, self.width))
+
+    def picked(self, rows: Int64[np.ndarray, " k"]) -> "Stored":
+        """These of the rows, in this order."""
+        return Stored(self.values, self.rows[rows])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def _require_finite(values: Float[np.ndarray, "n ..."], path: Path) -> None:
+    step = max(1, CHECKED_BYTES // max(1, values[:1].nbytes))
+    for start in range(0, len(values), step):
+        block = values[start : start + step]
+        bad = ~np.isfinite(block.reshape(len(block), -1)).all(1)
+        if bad.any():
+            raise DataError(
+                f"{path}: row {start + int(bad.argmax())} has a value that is not a number or "
+                "infinite - compute it again, or leave the row out of all files"
+            )
