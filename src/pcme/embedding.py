@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pcme import atomic
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 FORMAT_VERSION = "1"
@@ -232,21 +233,18 @@ def _require_parts(parts: Sequence[Embedding], where: str) -> None:
 
 def _save(tensors: dict[str, Tensor], kind: str, path: Path) -> None:
     metadata = {"format": "pcme", "kind": kind, "format_version": FORMAT_VERSION}
-    draft = path.with_name(path.name + ".partial")
     whole = {name: t.detach().contiguous().cpu() for name, t in tensors.items()}
     if len({t.data_ptr() for t in whole.values()}) < len(
         whole
     ):  # safetensors refuses shared memory
         whole = {name: t.clone() for name, t in whole.items()}
     try:
-        save_file(whole, draft, metadata=metadata)
-        draft.replace(path)
+        with atomic.replacing(path) as draft:
+            save_file(whole, draft, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise FormatError(
             f"{path} cannot be written ({error}). Check that its folder exists and has room."
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _load(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Tensor]:

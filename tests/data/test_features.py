@@ -1,5 +1,6 @@
 """The feature cache: computed once, exact to half precision, never stale, never half written."""
 
+import errno
 import json
 
 import numpy as np
@@ -160,3 +161,12 @@ def test_the_digest_sees_weights_buffers_and_structure():
     moved[1].running_mean += 1
     assert digest_of_module(moved) != base
     assert digest_of_module(nn.Sequential(*network(0), nn.ReLU())) != base
+
+
+def test_a_disk_without_room_is_an_error_before_anything_is_computed(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(OSError, match="No space"):
+        compute(tmp_path / "cache", photos(tmp_path / "images"), Backbone())

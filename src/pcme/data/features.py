@@ -192,7 +192,12 @@ def _encoded(encode: Encode, pixels: UInt8[Tensor, "b 3 h w"]) -> Float16[np.nda
 
 def _new_features(folder: Path, shape: tuple[int, ...]) -> np.memmap:
     path = folder / "features.npy"
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    features = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        # A full disk is an error here; later, when the map is written to, it would be a crash.
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return features
 
 
 def _resumed(folder: Path, count: int) -> tuple[int, np.memmap | None]:

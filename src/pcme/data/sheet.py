@@ -4,7 +4,6 @@ A look at the data before any training: are captions and images paired, is the s
 how ambiguous are the captions?
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image, ImageDraw, ImageFont
 
+from pcme import atomic
 from pcme.data.dataset import CaptionDataset
 from pcme.data.pixels import ImageError
 from pcme.data.problems import Problems
@@ -66,14 +66,11 @@ def save_sheet(sheet: Image.Image, path: Path) -> None:
     kind = Image.registered_extensions().get(path.suffix.lower())
     if kind not in ("PNG", "JPEG", "WEBP"):
         raise ConfigError(f"cannot write a picture called {path} - use .png, .jpg or .webp")
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        sheet.save(temporary, kind)
-        os.replace(temporary, path)
+        with atomic.replacing(path) as draft:
+            sheet.save(draft, kind)
     except OSError as error:
         raise ConfigError(f"cannot write {path} - {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _band(
