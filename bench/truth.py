@@ -40,6 +40,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "overlap alone": (
         "method.uniformity_weight=0", "method.fit_weight=0", "method.breadth_weight=0",
     ),
+    "pcme-overlap, diagonal positives": ("method.positives=diagonal",),
+    "pcme-overlap, weighted positives": ("method.positives=matches-weighted",),
     "**pcme-overlap**": (),
 }  # fmt: skip
 """What is compared, as changes of the recipe `aviary`."""
@@ -70,9 +72,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     tasks = [(name, seed) for seed in range(options.seeds) for name in METHODS]
+    torch.set_num_threads(1)  # the jobs are the threads
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda task: train(*task, options.runs), tasks))
-    rows = [record(name, seed, options.runs) for name, seed in tasks]
+        rows = list(pool.map(lambda task: trained_and_measured(*task, options.runs), tasks))
     RECORD.write_text(json.dumps({"torch": torch.__version__, "runs": rows}, indent=1) + "\n")
     write_tables(rows, options.seeds)
 
@@ -81,6 +83,12 @@ def folder(name: str, seed: int, runs: Path) -> Path:
     """Where a run lives."""
     plain = "".join(c if c.isalnum() else "-" for c in name).strip("-")
     return runs / f"{plain}-{seed}"
+
+
+def trained_and_measured(name: str, seed: int, runs: Path) -> dict[str, object]:
+    """The figures of one run, which is trained first unless it has been."""
+    train(name, seed, runs)
+    return record(name, seed, runs)
 
 
 def train(name: str, seed: int, runs: Path) -> None:
