@@ -40,7 +40,6 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "overlap alone": (
         "method.uniformity_weight=0", "method.fit_weight=0", "method.breadth_weight=0",
     ),
-    "pcme-overlap, diagonal positives": ("method.positives=diagonal",),
     "pcme-overlap, weighted positives": ("method.positives=matches-weighted",),
     "**pcme-overlap**": (),
 }  # fmt: skip
