@@ -16,7 +16,7 @@ import torch
 import pcme
 from bench.data import bench_aviary, bench_loader
 from bench.measure import Row, best, faster, report, within
-from bench.training import bench_growth, bench_overhead, bench_step
+from bench.training import bench_growth, bench_gru, bench_overhead, bench_step
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
 from pcme import Gaussian, Points, scores
 
@@ -272,6 +272,7 @@ PARTS = {
     "loader": bench_loader,
     "aviary": bench_aviary,
     "step": bench_step,
+    "gru": bench_gru,
     "overhead": bench_overhead,
     "growth": bench_growth,
 }

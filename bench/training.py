@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bench.data import photographs
-from bench.measure import Row, best, within
+from bench.measure import Row, best, faster, within
 from pcme import recipes
 from pcme.data.batches import Batch, Loader
 from pcme.data.dataset import CaptionDataset, Files
@@ -21,6 +21,7 @@ from pcme.data.transforms import ImageTransform, normalise
 from pcme.embedding import Gaussian
 from pcme.model import Model
 from pcme.nn import images as image_networks
+from pcme.nn.recurrent import StackedBiGRU
 from pcme.optim import AdamP, clip_gradients
 from pcme.recipe import Phase, Recipe
 from pcme.sampling import stream
@@ -73,6 +74,25 @@ def bench_step() -> list[Row]:
             "training: the loss, against the whole step", times["loss"], times["step"], 0.25, note
         )
     ]
+
+
+def bench_gru() -> list[Row]:
+    """The two GRUs of the caption side, forward and backward, against two packed `nn.GRU`s."""
+    generator, inputs, hidden = stream(0, "bench"), 300, DIM // 2
+    ours = StackedBiGRU(inputs, hidden, stacks=2, generator=generator)
+    theirs = [nn.GRU(inputs, hidden, batch_first=True, bidirectional=True) for _ in range(2)]
+    lengths = torch.randint(8, 18, (BATCH,), generator=generator)
+    words = torch.randn(BATCH, 18, inputs, generator=generator, requires_grad=True)
+
+    def packed() -> None:
+        given = nn.utils.rnn.pack_padded_sequence(
+            words, lengths, batch_first=True, enforce_sorted=False
+        )
+        torch.stack([gru(given)[1].sum() for gru in theirs]).sum().backward()
+
+    fast, slow = best(lambda: ours(words, lengths).sum().backward(), packed, repeats=10)
+    note = f"B = {BATCH}, 8 to 17 words, {inputs} to 2 x {hidden}, forward and backward"
+    return [faster("captions: both GRUs, against packed nn.GRU", fast, slow, 1.7, note)]
 
 
 def bench_overhead() -> list[Row]:
