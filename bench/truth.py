@@ -37,6 +37,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "pcme, analytic": ("method.kind=pcme",),
     "pcme-isotropic": ("method.kind=pcme-isotropic",),
     "pcme-mu": ("method.kind=pcme-mu",),
+    "pcme-mu, uniformity 3": ("method.kind=pcme-mu", "method.uniformity_weight=3"),
     "overlap alone": (
         "method.uniformity_weight=0", "method.fit_weight=0", "method.breadth_weight=0",
     ),
@@ -69,11 +70,16 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/truth"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", nargs="*", choices=METHODS, help="measure these anew")
     options = parser.parse_args()
-    tasks = [(name, seed) for seed in range(options.seeds) for name in METHODS]
+    chosen = options.only or list(METHODS)
+    tasks = [(name, seed) for seed in range(options.seeds) for name in chosen]
     torch.set_num_threads(1)  # the jobs are the threads
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = list(pool.map(lambda task: trained_and_measured(*task, options.runs), tasks))
+    if options.only:
+        kept = json.loads(RECORD.read_text())["runs"]
+        rows += [row for row in kept if row["method"] not in chosen]
     RECORD.write_text(json.dumps({"torch": torch.__version__, "runs": rows}, indent=1) + "\n")
     write_tables(rows, options.seeds)
 

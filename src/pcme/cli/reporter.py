@@ -16,6 +16,8 @@ _SHOWN = {
     "image_log_sigma": "log σ images",
     "caption_log_sigma": "captions",
     "gradient": "gradient",
+    "fit": "fit",
+    "breadth": "breadth",
     "kl": "kl",
     "uniformity": "uniformity",
 }
