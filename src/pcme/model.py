@@ -5,6 +5,7 @@ A model folder holds `recipe.json`, `weights.safetensors`, `vocab.json`.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,9 +17,9 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from pcme import atomic, methods
+from pcme import atomic, methods, pretrained
 from pcme.data.pixels import ImageError, decode
-from pcme.data.text import Tokens, Vocab, tokenise
+from pcme.data.text import Tokeniser, Tokens, Vocab
 from pcme.data.transforms import ImageTransform, normalise
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError, FormatError, PcmeError, ShapeError
@@ -44,21 +45,27 @@ def _silent(done: int, total: int) -> None:
 class Model(nn.Module):
     """Images and captions in, Gaussians (or points) out, and the score between them.
 
-    `bare`: the backbone's pretrained weights are left out, because the model's own follow.
+    `home` is the folder the model was saved in: pretrained weights are then left out, because the
+    model's own follow.
     """
 
     def __init__(
-        self, recipe: Recipe, vocab: Vocab, vectors: Float[Tensor, "v e"], *, bare: bool = False
+        self,
+        recipe: Recipe,
+        vocab: Vocab,
+        vectors: Float[Tensor, "v e"],
+        *,
+        home: Path | None = None,
     ) -> None:
         super().__init__()
         self.recipe, self.vocab = recipe, vocab
         self.method = methods.create(recipe.method.kind, **recipe.method.params)
         options = self.method.heads(recipe.dim)
         backbone = image_networks.create(recipe.image.kind, **recipe.image.params)
-        network = (backbone.bare() if bare else backbone).build(
-            stream(recipe.seed, "init", "backbone")
-        )
         captions = caption_networks.create(recipe.caption.kind, **recipe.caption.params)
+        if home is not None:
+            backbone, captions = backbone.stored(home / "image"), captions.stored(home / "caption")
+        network = backbone.build(stream(recipe.seed, "init", "backbone"))
         words = captions.build(
             vectors,
             dim=recipe.dim,
@@ -72,6 +79,7 @@ class Model(nn.Module):
             words, options, generator=stream(recipe.seed, "init", "caption heads")
         )
         self.objective = self.method.objective()
+        self.tokeniser: Tokeniser = words.tokeniser() or vocab
 
     @property
     def device(self) -> torch.device:
@@ -81,10 +89,11 @@ class Model(nn.Module):
     @property
     def transform(self) -> ImageTransform:
         """What a picture goes through before it is embedded."""
-        size = self.recipe.augment.size
-        if self.recipe.augment.crop == "none":
+        size, crop = self.recipe.augment.size, self.recipe.augment.crop
+        if crop == "none":
             return ImageTransform(size=size, resize=None, crop="none")
-        return ImageTransform.evaluation(size)
+        usual = ImageTransform.evaluation(size)
+        return replace(usual, crop=crop) if crop == "scaled-centre" else usual
 
     def embed_images(self, inputs: Shaped[Tensor, "b ..."]) -> Embedding:
         """The embeddings of 8-bit pixels [b,3,h,w] or of the backbone's features [b,s,d]."""
@@ -131,8 +140,9 @@ class Model(nn.Module):
         parts: list[Embedding] = []
         done = 0
         for chunk in _chunks(captions, batch_size, "captions"):
-            words = [tokenise(_text(caption, done + n)) for n, caption in enumerate(chunk)]
-            parts.append(self.embed_tokens(self.vocab.encode_batch(words)))
+            texts = [_text(caption, done + n) for n, caption in enumerate(chunk)]
+            words = [self.tokeniser.split(text) for text in texts]
+            parts.append(self.embed_tokens(self.tokeniser.encode_batch(words)))
             done += len(chunk)
             progress(done, len(captions))
         return joined(parts)
@@ -143,14 +153,51 @@ class Model(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write the model; `pcme.load(folder)` gives it back bit for bit."""
+        target = self._save_words(folder)
+        text = json.dumps(self.recipe.record(), indent=2) + "\n"
+        atomic.write_text(target / "recipe.json", text)
+        self._save_weights(target / "weights.safetensors", "pcme-model-1")
+
+    def save_pretrained(
+        self,
+        folder: str | Path,
+        *,
+        figures: pretrained.Figures | None = None,
+        license: str = "unknown",  # noqa: A002 - the name it has in a model card
+    ) -> None:
+        """Write the model as the Hugging Face hub has it, with a card; see `from_pretrained`.
+
+        `figures` are those of `pcme.evaluation.retrieval`, for the card.
+        """
+        target = self._save_words(folder)
+        atomic.write_text(target / pretrained.CONFIG, pretrained.config(self.recipe))
+        self._save_weights(target / pretrained.WEIGHTS, "pt")
+        subwords = self.tokeniser is not self.vocab
+        text = pretrained.card(
+            self.recipe, words=None if subwords else len(self.vocab.words), figures=figures or {},
+            license=license,
+        )  # fmt: skip
+        atomic.write_text(target / "README.md", text)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> "Model":
+        """The model in a local folder that `save_pretrained` wrote, bit for bit."""
+        root = Path(folder)
+        recipe = pretrained.read(root)
+        return _assembled(root, recipe, root / pretrained.WEIGHTS)
+
+    def _save_words(self, folder: str | Path) -> Path:
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         self.vocab.save(target / "vocab.json")
-        text = json.dumps(self.recipe.record(), indent=2) + "\n"
-        atomic.write_text(target / "recipe.json", text)
+        self.images.network.save_files(target / "image")
+        self.captions.words.save_files(target / "caption")
+        return target
+
+    def _save_weights(self, path: Path, format: str) -> None:  # noqa: A002 - safetensors' name
         weights = {name: value.contiguous() for name, value in self.state_dict().items()}
-        with atomic.replacing(target / "weights.safetensors") as draft:
-            draft.write_bytes(serialised(weights, metadata={"format": "pcme-model-1"}))
+        with atomic.replacing(path) as draft:
+            draft.write_bytes(serialised(weights, metadata={"format": format}))
 
     def _pixels(self, picture: Picture, number: int) -> UInt8[Tensor, "3 h w"]:
         size = self.transform.size
@@ -170,19 +217,25 @@ def load(folder: str | Path) -> Model:
     """The model in a run's folder, or in one written by `Model.save`."""
     root = Path(folder)
     _require_files(root)
-    recipe, vocab = _recipe(root), Vocab.load(root / "vocab.json")
-    weights = _weights(root / "weights.safetensors")
+    return _assembled(root, _recipe(root), root / "weights.safetensors")
+
+
+def _assembled(root: Path, recipe: Recipe, path: Path) -> Model:
+    """The model of a recipe with the vocabulary and the weights of a folder."""
+    vocab, weights = Vocab.load(root / "vocab.json"), _weights(path)
     words = weights.get("captions.words.words.weight")  # none in a model whose captions are vectors
     if words is not None:
         _require_words(root, len(vocab), len(words))
     try:
         shape = (len(vocab), recipe.words.dim) if words is None else words.shape
-        model = Model(recipe, vocab, torch.zeros(shape), bare=True)
+        model = Model(recipe, vocab, torch.zeros(shape), home=root)
         model.load_state_dict(weights)
     except (RuntimeError, PcmeError) as error:
+        if isinstance(error.__cause__, ImportError):
+            raise  # the files are well: a package is missing, and the error says which
         raise FormatError(
-            f"{root / 'weights.safetensors'} and recipe.json do not fit together - {error} - one "
-            "of them was changed: take both from one run"
+            f"{path} and the recipe beside it do not fit together - {error} - one of them was "
+            "changed: take both from one run"
         ) from error
     return model.eval()
 

@@ -68,7 +68,7 @@ class Augment(_Frozen):
     """What happens to a training picture and a training caption."""
 
     size: int = Field(default=224, gt=0)
-    crop: Literal["centre", "random-resized", "none"] = "centre"
+    crop: Literal["centre", "scaled-centre", "random-resized", "none"] = "centre"
     flip: bool = False
     cutout: float = Field(default=0.0, ge=0, le=1)
     word_drop: float = Field(default=0.1, ge=0, lt=1)

@@ -178,11 +178,26 @@ my/vectors --out runs/mine`, with `--set image.features=768 --set caption.featur
 width. The folder has `train/` and `val/` with NumPy files, see docs/DATA.md.
 """
 
+CLIP_HEADS = OWN.model_copy(
+    update={
+        "name": "clip-heads",
+        "image": part("hub", source="openai/clip-vit-base-patch32", sites="vector"),
+        "caption": part("hub", source="openai/clip-vit-base-patch32"),
+        "words": Words(),
+    }
+)
+"""Probabilistic heads on a frozen CLIP, the quickest way to uncertainty for who uses one already:
+`pip install 'pcme[hub]'` and `pcme train clip-heads --data-root my/photos --out runs/mine`. Both
+towers stay as they are; an image is the one vector that CLIP pools, computed once. Another model,
+or a folder without a network, with `--set image.source=FOLDER --set caption.source=FOLDER`, and
+`--set augment.size=336` for one that takes larger pictures. The schedule is that of `own`.
+"""
+
 _ALL = {
     recipe.name: recipe
     for recipe in (
-        AVIARY, AVIARY_TINY, COCO, CUB, CUB_EFFNET, CUB_EFFNET_FINETUNE, FLICKR8K_EFFNET, OWN,
-        VECTORS,
+        AVIARY, AVIARY_TINY, CLIP_HEADS, COCO, CUB, CUB_EFFNET, CUB_EFFNET_FINETUNE,
+        FLICKR8K_EFFNET, OWN, VECTORS,
     )
 }  # fmt: skip
 

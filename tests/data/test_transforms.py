@@ -95,6 +95,22 @@ def test_evaluation_is_close_to_scaling_the_whole_picture_first():
     assert apart(pixels, reference)[0] <= 1  # a grey level is a pixel of the original
 
 
+@pytest.mark.parametrize("size", [(301, 200), (200, 301), (256, 256), (100, 77), (640, 427)])
+def test_the_scaled_centre_is_scaled_whole_and_then_cut(size, monkeypatch):
+    """As torchvision's Resize(256) and CenterCrop(224), from which it was seen not to differ."""
+    picture = textured(*size)
+    short = min(size)
+    whole = picture.resize(
+        (int(256 * size[0] / short), int(256 * size[1] / short)), Image.Resampling.BILINEAR
+    )
+    top, left = round((whole.height - 224) / 2), round((whole.width - 224) / 2)
+    wanted = np.array(whole)[top : top + 224, left : left + 224].transpose(2, 0, 1)
+    transform = ImageTransform(crop="scaled-centre")
+    assert np.array_equal(transform(picture).numpy(), wanted)
+    monkeypatch.setattr(transforms, "LARGEST_SCALED", 0)
+    assert np.abs(transform(picture).numpy().astype(int) - wanted).max() <= 1
+
+
 def test_a_picture_of_the_right_size_is_copied_as_it_is():
     image = textured(64, 64)
     pixels = ImageTransform(size=64, resize=None)(image)
@@ -112,7 +128,7 @@ def test_the_memory_of_a_picture_is_a_short_cut_only(monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5000), (5000, 1), (2, 3), (3000, 7)])
-@pytest.mark.parametrize("crop", ["centre", "random-resized", "none"])
+@pytest.mark.parametrize("crop", ["centre", "scaled-centre", "random-resized", "none"])
 def test_pictures_of_every_shape_give_the_square(shape, crop):
     transform = ImageTransform(size=48, resize=56, crop=crop, flip=True, cutout=1.0)
     pixels = transform(textured(*shape), np.random.default_rng(0))

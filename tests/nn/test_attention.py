@@ -2,7 +2,7 @@
 
 import torch
 
-from pcme.nn.attention import LocalAttention
+from pcme.nn.attention import LocalAttention, SeveralAttentions
 
 
 def generator(seed=0):
@@ -61,3 +61,16 @@ def test_the_weights_come_from_the_generator():
 def test_hidden_is_half_of_the_features_unless_given():
     assert LocalAttention(8, generator=generator()).inner.weight.shape == (4, 8)
     assert LocalAttention(8, generator=generator(), hidden=3).inner.weight.shape == (3, 8)
+
+
+def test_several_attentions_are_as_many_single_ones():
+    several = SeveralAttentions(6, 3, generator=generator()).double()
+    sites = torch.randn(2, 4, 6, generator=generator(1), dtype=torch.float64)
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+    found = several(sites, mask)
+    for k in range(3):
+        one = made()
+        one.load_state_dict(
+            {"inner.weight": several.inner.weight, "outer.weight": several.outer.weight[k : k + 1]}
+        )
+        assert torch.allclose(found[:, k], one(sites, mask), atol=1e-12)

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from pcme import ConfigError
-from pcme.nn.heads import HeadOptions, MeanHead, SigmaHead, softly_bounded
+from pcme.nn.heads import HeadOptions, MeanHead, PointsHead, SigmaHead, softly_bounded
 
 
 def generator(seed=0):
@@ -98,3 +98,39 @@ def test_the_soft_bound_is_smooth_monotone_and_keeps_within():
 def test_options_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         HeadOptions(**{"dim": 8, **wrong})
+
+
+def test_several_points_are_those_of_pvse():
+    options = HeadOptions(8, covariance="none", points=3)
+    head = PointsHead(6, 5, options, project=True, generator=generator())
+    local, pooled = inputs()
+    found = head(local, pooled, None)
+    base = pooled @ head.base.weight.T + head.base.bias
+    for k in range(3):
+        logits = torch.tanh(local @ head.attention.inner.weight.T) @ head.attention.outer.weight[k]
+        attended = (torch.softmax(logits, 1)[:, :, None] * local).sum(1)
+        residual = torch.sigmoid(attended @ head.fc.weight.T + head.fc.bias)
+        assert torch.allclose(found.residuals[:, k], residual, atol=1e-6)
+        expected = F.normalize(F.layer_norm(base + residual, (8,)), dim=-1)
+        assert torch.allclose(found.x[:, k], expected, atol=1e-6)
+
+
+def test_one_point_is_the_mean():
+    options = HeadOptions(8, covariance="none")
+    mean, point = (
+        cls(6, 5, options, project=True, generator=generator()) for cls in (MeanHead, PointsHead)
+    )
+    assert mean.state_dict().keys() == point.state_dict().keys()
+    local, pooled = inputs()
+    mask = torch.tensor([[True] * 4, [True] * 2 + [False] * 2, [True] * 3 + [False]])
+    assert torch.allclose(mean(local, pooled, mask), point(local, pooled, mask).x[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"points": 0}, {"points": 2}, {"points": 2, "mean_attention": False}]
+)
+def test_several_points_that_make_no_sense_are_refused(wrong):
+    """Two points with a sigma, or from no attention."""
+    kind = {"covariance": "none"} if "mean_attention" in wrong else {}
+    with pytest.raises(ConfigError, match="points"):
+        HeadOptions(8, **kind, **wrong)

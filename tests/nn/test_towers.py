@@ -48,6 +48,21 @@ def test_what_a_tower_gives(covariance, kind, width):
             assert items.log_sigma.shape == (2, width)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_tower_gives_several_points(count):
+    options = HeadOptions(8, covariance="none", points=count)
+    tower = ImageTower(Patches(), options, generator=generator())
+    words = WordGRU(torch.randn(9, 5), dim=8, generator=generator(), with_sigma=False)
+    captions = CaptionTower(words, options, generator=generator())
+    for items in (
+        tower(torch.rand(2, 3, 16, 16)),
+        captions(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2])),
+    ):
+        assert items.x.shape == items.residuals.shape == (2, count, 8)
+        assert torch.allclose(items.x.norm(dim=-1), torch.ones(2, count))
+        assert type(Points.cat([items, items])) is Points  # what is kept has no residuals
+
+
 def test_features_computed_before_give_the_same_embeddings():
     tower = ImageTower(Patches(), HeadOptions(8), generator=generator())
     pixels = torch.rand(2, 3, 16, 16, generator=generator(1))

@@ -21,8 +21,18 @@ from tests.helpers import random_gaussians
 DTYPES = [torch.float32, torch.float64]
 DISTANCES = ["mean", "w2", "csd"]
 DIVERGENCES = ["w2", "kl", "reverse_kl", "jeffreys", "bhattacharyya"]
-SYMMETRIC = ["mean", "w2", "csd", "jeffreys", "elk", "bhattacharyya", "overlap", "match_prob"]
-PROBABILITIES = ["match_prob", "overlap"]
+SYMMETRIC = [
+    "mean",
+    "w2",
+    "csd",
+    "jeffreys",
+    "elk",
+    "bhattacharyya",
+    "overlap",
+    "match_prob",
+    "csd_prob",
+]
+PROBABILITIES = ["match_prob", "overlap", "csd_prob"]
 TINY = 1 << 17  # a memory limit that cuts everything into many blocks
 
 
@@ -36,7 +46,7 @@ SCORES.append(scores.create("match_prob", method="sampled"))
 SAMPLED = [score for score in SCORES if is_sampled(score)]
 FORMULAS = [score for score in SCORES if not is_sampled(score)]
 LIFTED = [score for score in SCORES if isinstance(score, LiftedScore)]
-SHORTLISTED = [*LIFTED, scores.create("match_prob")]
+SHORTLISTED = [*LIFTED, scores.create("match_prob"), scores.create("csd_prob")]
 
 
 def over(name, values):
@@ -339,8 +349,8 @@ def test_only_match_probabilities_have_a_probability(score):
 @pytest.mark.parametrize("shift", [-200.0, -5.0, 0.0, 5.0, 40.0, 200.0])
 @pytest.mark.parametrize(
     ("name", "params"),
-    [("match_prob", {}), ("match_prob", {"method": "sampled"}), ("overlap", {})],
-    ids=["analytic", "sampled", "overlap"],
+    [("match_prob", {}), ("match_prob", {"method": "sampled"}), ("overlap", {}), ("csd_prob", {})],
+    ids=["analytic", "sampled", "overlap", "csd"],
 )
 def test_a_probability_lies_between_0_and_1(name, params, shift, dtype):
     score = scores.create(name, scale=1.5, shift=shift, **params)

@@ -10,7 +10,11 @@ from tests.helpers import random_gaussians, unless_annotations_are_enforced
 
 SCORES = [scores.create(name) for name in scores.names()]
 SCORES.append(scores.create("match_prob", method="sampled"))
-TAKE_POINTS = [scores.create("average_l2"), scores.create("match_prob", method="sampled")]
+TAKE_POINTS = [
+    scores.create("average_l2"),
+    scores.create("nearest"),
+    scores.create("match_prob", method="sampled"),
+]
 
 every_score = pytest.mark.parametrize("score", SCORES, ids=repr)
 every_way = pytest.mark.parametrize("way", ["matrix", "blocks", "top-k"])
@@ -153,6 +157,9 @@ BAD_VALUES = [
     ("overlap", "scale", math.nan),
     ("overlap", "scale", math.inf),
     ("overlap", "shift", -math.inf),
+    ("csd_prob", "scale", 0.0),
+    ("csd_prob", "shift", math.inf),
+    ("nearest", "samples", 0),
     ("average_l2", "samples", 0),
     ("average_l2", "samples", -1),
 ]

@@ -21,20 +21,11 @@ from pcme.data.prefetch import ordered
 from pcme.data.problems import Problems
 from pcme.data.samplers import AFRESH, Pairs, Sampler
 from pcme.data.streams import stream
-from pcme.data.text import Tokens, drop_words, erase_words, tokenise
+from pcme.data.text import Tokeniser, Tokens, Vocab, drop_words, erase_words, tokenise
 from pcme.data.transforms import ImageTransform
 from pcme.matches import UNSAID
 
-__all__ = ["Batch", "FeatureRows", "Loader", "Tokeniser", "image_batches"]
-
-
-@runtime_checkable
-class Tokeniser(Protocol):
-    """Turns sentences of words into padded ids; `Vocab` is one."""
-
-    def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
-        """The ids [b,l] and lengths [b]."""
-        ...
+__all__ = ["Batch", "FeatureRows", "Loader", "image_batches"]
 
 
 @runtime_checkable
@@ -147,10 +138,15 @@ class Loader:
             text = self.dataset.writer.write(self.dataset.facts[image], generator)
         else:
             text = self.dataset.captions[caption]
-        words = tokenise(text)
+        words = self.tokeniser.split(text)
         if self.word_erasing and generator.random() < self.word_erasing:
             return erase_words(words, generator, generator.random())
         return drop_words(words, generator, self.word_drop) if self.word_drop else words
+
+    def _plain(self, words: Sequence[str]) -> Sequence[str]:
+        """The words as a writer knows them, whatever the tokeniser takes for one."""
+        own = isinstance(self.tokeniser, Vocab) and self.tokeniser.rule == "plain"
+        return words if own else tokenise(" ".join(words))
 
     def _matches(self, pairs: Pairs, words: Sequence[Sequence[str]]) -> Bool[Tensor, "b b"]:
         """What the words say now, against what is true of the images."""
@@ -158,7 +154,7 @@ class Loader:
         if writer is None:
             said = self.dataset.said[pairs[:, 1]]
         else:  # a word that was dropped is no longer said
-            said = np.stack([writer.read(sentence) for sentence in words])
+            said = np.stack([writer.read(sentence) for sentence in map(self._plain, words)])
         facts = self.dataset.facts[pairs[:, 0]]
         satisfied = (facts[:, None] == said[None]) | (said[None] == UNSAID)
         return torch.from_numpy(satisfied.all(-1))

@@ -14,10 +14,12 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,15 +27,18 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from pcme import atomic
+from pcme.data.treebank import treebank
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 __all__ = [
     "END",
     "PAD",
+    "RULES",
     "SPECIALS",
     "START",
     "UNK",
     "UNKNOWN",
+    "Tokeniser",
     "Tokens",
     "Vocab",
     "append_unknown",
@@ -79,6 +84,12 @@ def tokenise(caption: str) -> list[str]:
     return _TOKEN.findall(_plain(caption))
 
 
+RULES: Mapping[str, Callable[[str], list[str]]] = MappingProxyType(
+    {"plain": tokenise, "treebank": treebank}
+)
+"""The ways to find the words of a caption; a vocabulary knows which of them made its words."""
+
+
 @dataclass(frozen=True, eq=False)
 class Tokens:
     """Captions as a batch of ids, padded with PAD, and how many ids each has."""
@@ -87,11 +98,25 @@ class Tokens:
     lengths: Int64[Tensor, " b"]
 
 
+@runtime_checkable
+class Tokeniser(Protocol):
+    """Turns captions into words, and sentences of words into padded ids; `Vocab` is one."""
+
+    def split(self, caption: str) -> list[str]:
+        """The words of a caption, of which augmentation takes some away."""
+        ...
+
+    def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
+        """The ids [b,l] and lengths [b]."""
+        ...
+
+
 @dataclass(frozen=True)
 class Vocab:
     """The known words, the most frequent first, and how often each was seen.
 
-    Ids: 0 to 3 are SPECIALS, words follow from 4. A word that is not known is `<unk>`.
+    Ids: 0 to 3 are SPECIALS, words follow from 4. A word that is not known is `<unk>`. `rule` is
+    the way captions are split into words, one of RULES.
 
     >>> vocab = Vocab.build(["a bird", "a small bird", "a nest"], min_count=2)
     >>> vocab.words, vocab.counts, len(vocab)
@@ -104,9 +129,12 @@ class Vocab:
 
     words: tuple[str, ...]
     counts: tuple[int, ...]
+    rule: str = "plain"
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise ConfigError(f'unknown rule "{self.rule}" - known are {", ".join(RULES)}')
         if len(self.counts) != len(self.words):
             raise ShapeError(
                 f"a vocabulary needs one count for each of its {len(self.words)} words - got "
@@ -150,6 +178,10 @@ class Vocab:
         """The share of these words that are known; 0 for no words, which are encoded as `<unk>`."""
         return sum(word in self._ids for word in words) / max(len(words), 1)
 
+    def split(self, caption: str) -> list[str]:
+        """The words of a caption, by the rule that made this vocabulary."""
+        return RULES[self.rule](caption)
+
     def encode(self, words: Sequence[str]) -> list[int]:
         """The ids of the words between START and END; no words at all become one `<unk>`.
 
@@ -178,7 +210,9 @@ class Vocab:
     def save(self, path: str | Path) -> None:
         """Write the vocabulary as JSON: the file is the old one or the new one, never a part."""
         head = {"format_version": FORMAT_VERSION, "specials": SPECIALS}
-        record = {**head, "words": self.words, "counts": self.counts}
+        # Left out where it is the default: what older versions wrote reads and looks the same.
+        rule = {} if self.rule == "plain" else {"rule": self.rule}
+        record = {**head, **rule, "words": self.words, "counts": self.counts}
         atomic.write_text(Path(path), json.dumps(record, ensure_ascii=False))
 
     @classmethod
@@ -193,8 +227,8 @@ class Vocab:
         if not isinstance(counts, list) or not all(type(n) is int and n > 0 for n in counts):
             raise FormatError(f"{path}: counts must be a list of positive whole numbers")
         try:
-            return cls(tuple(words), tuple(counts))
-        except (DataError, ShapeError) as error:
+            return cls(tuple(words), tuple(counts), str(record.get("rule", "plain")))
+        except (ConfigError, DataError, ShapeError) as error:
             raise FormatError(f"{path}: {error}") from error
 
 

@@ -28,8 +28,10 @@ MEAN_COLOUR = (124, 116, 104)
 CUTOUT_AREA = (0.02, 1 / 3)
 CUTOUT_RATIO = (0.3, 1 / 0.3)
 TRIES = 10
+LARGEST_SCALED = 50_000_000
+"""Pixels of a whole picture that is scaled before it is cut."""
 
-Crop = Literal["centre", "random-resized", "none"]
+Crop = Literal["centre", "scaled-centre", "random-resized", "none"]
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom; the latter two are just outside."""
 
@@ -42,6 +44,8 @@ class ImageTransform:
 
     - "centre": the short side is scaled to `resize` and the centre is kept; without `resize` the
       whole picture is squeezed into the square.
+    - "scaled-centre": the same in the order and with the rounding of torchvision, and Pillow's
+      scaling: the whole picture is scaled and then cut, for a model whose pixels must be those.
     - "random-resized": a part with a share of the area in `scale` and width : height in `ratio`.
     - "none": the whole picture, squeezed into the square.
 
@@ -73,7 +77,8 @@ class ImageTransform:
     fill: tuple[int, int, int] = MEAN_COLOUR
 
     def __post_init__(self) -> None:
-        resize = (self.crop == "centre" and self.resize) or self.size
+        centred = self.crop in ("centre", "scaled-centre")
+        resize = (centred and self.resize) or self.size
         low, high = self.scale
         narrow, wide = self.ratio
         for valid, rule, given in (
@@ -128,7 +133,10 @@ class ImageTransform:
             raise DataError(f'pictures must be RGB - got mode "{image.mode}" - convert it first')
         if generator is None and not self.deterministic:
             raise ConfigError("this transform is random and has no generator - pass one")
-        pixels = _scaled(image, self._box(*image.size, generator), self.size)
+        if self.crop == "scaled-centre":
+            pixels = _scaled_centre(image, self.resize or self.size, self.size)
+        else:
+            pixels = _scaled(image, self._box(*image.size, generator), self.size)
         # numpy reads backwards at no cost; torch would make a mirrored copy first
         mirrored = self.flip and generator is not None and generator.random() < 0.5
         np.copyto(out.numpy(), pixels[:, :, ::-1] if mirrored else pixels)
@@ -282,6 +290,25 @@ def _scaled(image: Image.Image, box: Box, size: int) -> UInt8[np.ndarray, "3 siz
         part = F.interpolate(part, (size, size), mode="bilinear", antialias=True)
     pixels: UInt8[np.ndarray, "3 size size"] = part[0, :3].numpy()
     return pixels
+
+
+def _scaled_centre(image: Image.Image, resize: int, size: int) -> UInt8[np.ndarray, "3 size size"]:
+    """torchvision's Resize(resize) and CenterCrop(size) of a Pillow image."""
+    short = min(image.size)
+    width, height = (int(resize * side / short) for side in image.size)
+    left, top, right, bottom = box = _centred_by_torchvision(size, width, height)
+    if width * height <= LARGEST_SCALED:
+        scaled = image.resize((width, height), Image.Resampling.BILINEAR).crop(box)
+    else:  # a line of pixels would fill the memory: only its middle, within one grey level
+        x, y = image.width / width, image.height / height
+        part = (left * x, top * y, right * x, bottom * y)
+        scaled = image.resize((size, size), Image.Resampling.BILINEAR, box=part)
+    return np.array(scaled).transpose(2, 0, 1)
+
+
+def _centred_by_torchvision(size: int, width: int, height: int) -> Box:
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return left, top, left + size, top + size
 
 
 def _part(image: Image.Image, box: Box) -> UInt8[np.ndarray, "h w c"]:

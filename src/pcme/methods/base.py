@@ -9,16 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from pcme.embedding import Embedding
+from pcme.errors import ConfigError
 from pcme.nn.heads import HeadOptions
 from pcme.registry import Registry
 from pcme.scores.base import Score
 
-__all__ = ["Method", "Objective", "Terms", "registry"]
+__all__ = ["Method", "Objective", "Terms", "registry", "require_known"]
 
 
 @dataclass(frozen=True)
@@ -73,5 +75,24 @@ class Method(ABC):
     def objective(self) -> Objective:
         """The loss."""
 
+    def mixed(
+        self,
+        images: Shaped[Tensor, "b ..."],
+        matches: Bool[Tensor, "b b"],
+        generator: np.random.Generator,
+    ) -> tuple[Shaped[Tensor, "b ..."], Bool[Tensor, "b b"] | Float[Tensor, "b b"]]:
+        """What a training step embeds, and the truth about it: here what it was given.
+
+        A method that mixes images of a batch returns its own, with soft matches from 0 to 1, which
+        its objective then takes. `images` are 8-bit pixels [b,3,h,w] or features [b,s,d].
+        """
+        return images, matches
+
 
 registry: Registry[Method] = Registry("method")
+
+
+def require_known(what: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the known ones."""
+    if value not in known:
+        raise ConfigError(f'unknown {what} "{value}" - known are {", ".join(known)}')

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.likelihood import energy_nll, overlap_energy, pair_nll
-from pcme.methods.base import Method, Objective, Terms, registry
+from pcme.methods.base import Method, Objective, Terms, registry, require_known
 from pcme.methods.regularisers import (
     breadth,
     effective_matches,
@@ -58,8 +58,8 @@ class _SoftContrastiveMethod(Method):
     attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
-        _require_known("likelihood", self.likelihood, get_args(Likelihood))
-        _require_known("positives", self.positives, get_args(Positives))
+        require_known("likelihood", self.likelihood, get_args(Likelihood))
+        require_known("positives", self.positives, get_args(Positives))
         if self.scale <= 0 or self.samples < 1:
             raise ConfigError(
                 f"scale must be above 0 and samples at least 1 - got {self.scale}, {self.samples}"
@@ -261,11 +261,6 @@ def positive_weights(
         return matches, ones
     counts = matches.sum(0, keepdim=True).clamp_min(1)
     return matches, torch.where(matches, 1 / counts, ones)
-
-
-def _require_known(what: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ConfigError(f'unknown {what} "{value}" - known are {", ".join(known)}')
 
 
 def _means(items: Embedding) -> Float[Tensor, "n d"]:

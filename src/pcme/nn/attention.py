@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-__all__ = ["LocalAttention"]
+__all__ = ["LocalAttention", "SeveralAttentions"]
 
 
 class LocalAttention(nn.Module):
@@ -44,3 +44,33 @@ class LocalAttention(nn.Module):
     ) -> Float[Tensor, "b d"]:
         """The attended sites."""
         return torch.einsum("bs,bsd->bd", self.weights(sites, mask), sites)
+
+
+class SeveralAttentions(nn.Module):
+    """K local attentions with a common first map: K views of the same sites.
+
+    Lin et al. 2017; Song & Soleymani 2019 (PVSE). Relation: for K = 1 it is `LocalAttention`.
+
+    >>> views = SeveralAttentions(8, 3, generator=torch.Generator().manual_seed(0))
+    >>> views(torch.ones(2, 5, 8), None).shape
+    torch.Size([2, 3, 8])
+    """
+
+    def __init__(
+        self, features: int, count: int, *, generator: torch.Generator, hidden: int | None = None
+    ) -> None:
+        super().__init__()
+        width = hidden or max(1, features // 2)
+        self.inner = nn.Linear(features, width, bias=False)
+        self.outer = nn.Linear(width, count, bias=False)
+        for layer in (self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+
+    def forward(
+        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b k d"]:
+        """The attended sites, K times."""
+        logits = self.outer(torch.tanh(self.inner(sites)))
+        if mask is not None:
+            logits = logits.masked_fill(~mask[:, :, None], -torch.inf)
+        return torch.softmax(logits, 1).transpose(1, 2) @ sites

@@ -7,11 +7,13 @@ whose fields are its parameters and whose `build` makes the network.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pcme.data.text import Tokeniser
 from pcme.registry import Registry
 
 __all__ = [
@@ -57,6 +59,9 @@ class ImageNetwork(nn.Module, ABC):
     def blocks(self) -> Sequence[nn.Module]:
         """The network's parts from input to output; "the top two" are the last two of them."""
 
+    def save_files(self, folder: Path) -> None:
+        """Write what the network is rebuilt from besides its weights; most need nothing."""
+
 
 @dataclass(frozen=True)
 class ImageBackbone(ABC):
@@ -65,6 +70,10 @@ class ImageBackbone(ABC):
     def bare(self) -> "ImageBackbone":
         """The same without weights from elsewhere: for a network whose weights are loaded next."""
         return self
+
+    def stored(self, folder: Path) -> "ImageBackbone":
+        """The bare one, rebuilt from what `save_files` wrote where the network wrote anything."""
+        return self.bare()
 
     @abstractmethod
     def build(self, generator: torch.Generator) -> ImageNetwork:
@@ -96,10 +105,25 @@ class CaptionNetwork(nn.Module, ABC):
         """What a recipe with words.train = false holds still; none in a network without words."""
         return ()
 
+    def held(self) -> Sequence[nn.Module]:
+        """What no phase trains: weights from elsewhere that are to stay as they are."""
+        return ()
+
+    def tokeniser(self) -> Tokeniser | None:
+        """What makes ids for this network; None for those that take the model's vocabulary."""
+        return None
+
+    def save_files(self, folder: Path) -> None:
+        """Write what the network is rebuilt from besides its weights; most need nothing."""
+
 
 @dataclass(frozen=True)
 class CaptionBackbone(ABC):
     """A caption backbone as a user names it."""
+
+    def stored(self, folder: Path) -> "CaptionBackbone":
+        """The same without weights from elsewhere, rebuilt from what `save_files` wrote."""
+        return self
 
     @abstractmethod
     def build(

@@ -2,7 +2,8 @@
 
 mean = L2(LN(base + sigmoid(fc(attention))))       log σ = base + fc(attention), nothing squashed
 
-`base` is a projection of the pooled features (images) or the sentence vector (captions).
+`base` is a projection of the pooled features (images) or the sentence vector (captions). With K
+points an item, there are K attentions and no log σ: the heads of PVSE.
 
 Paper: §3.2.1, Fig. 3 (b, c); §D for the switches.
 """
@@ -15,11 +16,21 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pcme.embedding import Points
 from pcme.errors import ConfigError
-from pcme.nn.attention import LocalAttention
+from pcme.nn.attention import LocalAttention, SeveralAttentions
 from pcme.nn.backbone import Features
 
-__all__ = ["Features", "HeadOptions", "MeanHead", "SigmaHead", "linear", "softly_bounded"]
+__all__ = [
+    "Features",
+    "HeadOptions",
+    "MeanHead",
+    "PointsHead",
+    "SeveralPoints",
+    "SigmaHead",
+    "linear",
+    "softly_bounded",
+]
 
 Covariance = Literal["diagonal", "isotropic", "none"]
 
@@ -40,6 +51,8 @@ class HeadOptions:
     log_sigma: float = -3.5
     bounds: tuple[float, float] = (-8.0, 2.0)
     attention_hidden: int | None = None
+    points: int = 1
+    """How many embeddings an item has: K of PVSE."""
 
     def __post_init__(self) -> None:
         low, high = self.bounds
@@ -49,8 +62,15 @@ class HeadOptions:
             )
         if not low < self.log_sigma < high:
             raise ConfigError(f"log_sigma must lie within {self.bounds} - got {self.log_sigma}")
-        if self.dim < 1:
-            raise ConfigError(f"dim must be at least 1 - got {self.dim}")
+        if self.dim < 1 or self.points < 1:
+            raise ConfigError(
+                f"dim and points must be at least 1 - got {self.dim} and {self.points}"
+            )
+        if self.points > 1 and (self.covariance != "none" or not self.mean_attention):
+            raise ConfigError(
+                f"{self.points} points an item come from as many attentions and have no sigma - "
+                'set covariance to "none" and mean_attention to true'
+            )
 
 
 class MeanHead(nn.Module):
@@ -90,6 +110,50 @@ class MeanHead(nn.Module):
         if self.attention is not None and self.fc is not None:
             base = base + torch.sigmoid(self.fc(self.attention(local, mask)))
         return F.normalize(self.norm(base), dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralPoints(Points):
+    """K points an item and the residuals in them, which PVSE's diversity term is about."""
+
+    residuals: Float[Tensor, "n k d"]
+
+
+class PointsHead(nn.Module):
+    """K times L2(LN(base + sigmoid(fc(attention_k)))): K unit vectors an item.
+
+    Song & Soleymani 2019 (PVSE), PIE-Net; `fc` and the LN are common to all. Relation: for K = 1 it
+    is `MeanHead`.
+    """
+
+    def __init__(
+        self,
+        local: int,
+        pooled: int,
+        options: HeadOptions,
+        *,
+        project: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        dim = options.dim
+        self.base = linear(pooled, dim, generator) if project else nn.Identity()
+        self.attention = SeveralAttentions(
+            local, options.points, generator=generator, hidden=options.attention_hidden
+        )
+        self.fc = linear(local, dim, generator)
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(
+        self,
+        local: Float[Tensor, "b s d"],
+        pooled: Float[Tensor, "b p"],
+        mask: Bool[Tensor, "b s"] | None,
+    ) -> SeveralPoints:
+        """The points, of length one, and their residuals."""
+        residuals = torch.sigmoid(self.fc(self.attention(local, mask)))
+        points = self.norm(self.base(pooled)[:, None] + residuals)
+        return SeveralPoints(F.normalize(points, dim=-1), residuals)
 
 
 class SigmaHead(nn.Module):

@@ -1,6 +1,6 @@
 """Towers: a backbone and its heads; one for images, one for captions.
 
-Paper: Fig. 2. A tower gives a `Gaussian`, or `Points` (one point an item) without σ.
+Paper: Fig. 2. A tower gives a `Gaussian`, or `Points` (one or K points an item) without σ.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.nn.backbone import CaptionNetwork, Features, ImageNetwork
-from pcme.nn.heads import HeadOptions, MeanHead, SigmaHead
+from pcme.nn.heads import HeadOptions, MeanHead, PointsHead, SigmaHead
 
 __all__ = ["CaptionTower", "Heads", "ImageTower"]
 
@@ -30,7 +30,10 @@ class Heads(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.mean = MeanHead(local, pooled, options, project=project, generator=generator)
+        several = options.points > 1
+        self.mean = (PointsHead if several else MeanHead)(
+            local, pooled, options, project=project, generator=generator
+        )
         self.sigma = (
             None
             if options.covariance == "none"
@@ -40,6 +43,8 @@ class Heads(nn.Module):
     def forward(self, features: Features) -> Embedding:
         """The embeddings of a batch."""
         mean = self.mean(features.local, features.pooled, features.mask)
+        if isinstance(mean, Points):
+            return mean
         if self.sigma is None:
             return Points(mean[:, None])
         log_sigma = self.sigma(features.local, features.spread, features.mask)

@@ -47,7 +47,8 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
         f"{len(run.train_set.captions):,} captions",
     )
     yield "dimensions", f"{recipe.dim:,}"
-    yield "words", f"{len(run.model.vocab.words):,}"
+    if run.model.tokeniser is run.model.vocab:
+        yield "words", f"{len(run.model.vocab.words):,}"
     yield "steps so far", f"{position.total:,} of at most {run.total_steps:,}"
     yield "precision", recipe.precision
     yield "seed", str(recipe.seed)
@@ -82,11 +83,14 @@ def _usage(run: Run) -> str:
 
 
 def _limits(run: Run) -> str:
+    words = (
+        f"- It knows the {len(run.model.vocab.words):,} words of its training captions; all others "
+        "are one unknown word.\n"
+    )
     return (
         "- Figures are on the validation split, by which the best weights were chosen; those on a "
         "test split may be lower.\n"
-        f"- It knows the {len(run.model.vocab.words):,} words of its training captions; all others "
-        "are one unknown word.\n"
+        f"{words if run.model.tokeniser is run.model.vocab else ''}"
         f"- It was trained on {run.train_set.name}; what it makes of other pictures is not known."
     )
 

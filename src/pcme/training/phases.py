@@ -54,13 +54,17 @@ def _thaw(model: Model, phase: Phase, *, words: bool) -> None:
 
 
 def _held(model: Model, phase: Phase) -> list[nn.Module]:
-    """What of the backbone does not learn: all of it, nothing, or all but the last blocks."""
+    """What of the backbone does not learn: all of it, nothing, or all but the last blocks.
+
+    A caption network may have parts that never learn.
+    """
+    always = list(model.captions.words.held())
     if phase.backbone == "frozen":
-        return [model.images.network]
+        return [model.images.network, *always]
     if phase.backbone == "all":
-        return []
+        return always
     blocks = list(model.images.network.blocks())
-    return blocks[: max(0, len(blocks) - phase.backbone)]
+    return [*blocks[: max(0, len(blocks) - phase.backbone)], *always]
 
 
 def _factor(name: str, phase: Phase) -> float:

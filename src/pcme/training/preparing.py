@@ -84,7 +84,7 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
     return Loader(
         run.train_set,
         run.sampler,
-        run.model.vocab,
+        run.model.tokeniser,
         transform,
         seed=recipe.seed,
         word_drop=augment.word_drop,

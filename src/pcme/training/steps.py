@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcme import checkpoint
+from pcme.data import streams
 from pcme.data.batches import Batch
 from pcme.data.transforms import normalise
 from pcme.embedding import Embedding, Gaussian
@@ -58,10 +59,13 @@ def _label_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
 def _match_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, float]]:
     """The objective's loss, and what is worth watching."""
     model, position = run.model, run.position
-    images, captions = _images(run, batch.images), _captions(run, batch)
+    inputs, matches = model.method.mixed(
+        batch.images, batch.matches, streams.stream(run.recipe.seed, "mixing", position.total)
+    )
+    images, captions = _images(run, inputs), _captions(run, batch)
     generator = stream(run.recipe.seed, "objective", position.total)
     try:
-        terms = model.objective(images, captions, batch.matches.to(model.device), generator)
+        terms = model.objective(images, captions, matches.to(model.device), generator)
     except DataError as error:  # the embeddings themselves are not finite
         raise _not_finite(run, batch, str(error)) from error
     loss = terms.total

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pcme import ConfigError
+from pcme.nn import captions
 from pcme.nn.captions.gru import WordGRU
 
 
@@ -50,6 +51,22 @@ def test_the_given_vectors_are_copied_not_shared():
     with torch.no_grad():
         network.words.weight.zero_()
     assert float(vectors.abs().sum()) > 0
+
+
+def test_read_at_the_last_word_the_backward_half_has_seen_that_word_alone():
+    """The authors' read-out: the same for every caption that ends alike (FACTS 0.3)."""
+    vectors = torch.randn(9, 5, generator=generator(1))
+    theirs = WordGRU(vectors, dim=8, generator=generator(), readout="last-word")(IDS, LENGTHS)
+    ours = made()(IDS, LENGTHS)
+    for own, other in ((ours.pooled, theirs.pooled), (ours.spread, theirs.spread)):
+        assert torch.equal(own[:, :4], other[:, :4])
+        assert torch.allclose(other[:, 4:], other[:1, 4:].expand(3, -1), atol=1e-6)
+        assert not torch.allclose(own[:, 4:], other[:, 4:])
+
+
+def test_an_unknown_read_out_is_refused():
+    with pytest.raises(ConfigError, match='readout must be one of final, last-word - got "first"'):
+        captions.create("gru", readout="first")
 
 
 def test_an_odd_dimension_is_refused():

@@ -3,7 +3,7 @@
 >>> create("precomputed", features=512)
 Precomputed(features=512)
 >>> names()
-['gru', 'precomputed']
+['gru', 'hub', 'precomputed']
 """
 
 import importlib

@@ -6,6 +6,7 @@ two heads, which share nothing but the words. Paper: §3.1.1, §3.2.1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int64
@@ -17,9 +18,15 @@ from pcme.nn.recurrent import StackedBiGRU
 
 __all__ = ["GRU", "WordGRU"]
 
+ReadOut = Literal["final", "last-word"]
+
 
 class WordGRU(CaptionNetwork):
     """From ids and lengths to features; `with_sigma` adds the second GRU.
+
+    `readout` says where the sentence vectors are read: "final", each direction after its last step;
+    or "last-word", both at the last word, as in the authors' code: the backward half has then seen
+    that word alone, which is always `<end>` (docs/ERRATA.md).
 
     >>> words = WordGRU(torch.randn(9, 5), dim=8, generator=torch.Generator().manual_seed(0))
     >>> features = words(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2]))
@@ -36,11 +43,12 @@ class WordGRU(CaptionNetwork):
         dim: int,
         generator: torch.Generator,
         with_sigma: bool = True,
+        readout: ReadOut = "final",
     ) -> None:
         super().__init__()
         if dim % 2:
             raise ConfigError(f"dim must be even, one half for each direction - got {dim}")
-        self.features, self.pooled = vectors.shape[1], dim
+        self.features, self.pooled, self.readout = vectors.shape[1], dim, readout
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
         stacks = 2 if with_sigma else 1
         self.gru = StackedBiGRU(vectors.shape[1], dim // 2, stacks=stacks, generator=generator)
@@ -52,9 +60,21 @@ class WordGRU(CaptionNetwork):
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])
         words = self.words(inputs)
-        sentences = self.gru(words, lengths)
+        sentences = self._sentences(words, lengths)
         steps = torch.arange(inputs.shape[1], device=inputs.device)
         return Features(words, sentences[0], sentences[-1], steps[None] < lengths[:, None])
+
+    def _sentences(
+        self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]
+    ) -> Float[Tensor, "stacks b h"]:
+        both: Tensor = self.gru(words, lengths)
+        if self.readout == "final":
+            return both
+        rows = torch.arange(len(words), device=words.device)
+        last = words[rows, lengths - 1][:, None]
+        backward: Tensor = self.gru(last, torch.ones_like(lengths))
+        half = both.shape[-1] // 2
+        return torch.cat((both[..., :half], backward[..., half:]), -1)
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
         """The one table of them."""
@@ -66,6 +86,13 @@ class WordGRU(CaptionNetwork):
 class GRU(CaptionBackbone):
     """Word vectors and bidirectional GRUs, the paper's caption backbone."""
 
+    readout: ReadOut = "final"
+
+    def __post_init__(self) -> None:
+        if self.readout not in get_args(ReadOut):
+            known = ", ".join(get_args(ReadOut))
+            raise ConfigError(f'readout must be one of {known} - got "{self.readout}"')
+
     def build(
         self,
         vectors: Float[Tensor, "v e"],
@@ -75,4 +102,6 @@ class GRU(CaptionBackbone):
         generator: torch.Generator,
     ) -> WordGRU:
         """The network; weights are drawn as in nn.GRU."""
-        return WordGRU(vectors, dim=dim, with_sigma=with_sigma, generator=generator)
+        return WordGRU(
+            vectors, dim=dim, with_sigma=with_sigma, generator=generator, readout=self.readout
+        )

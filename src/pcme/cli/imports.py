@@ -1,0 +1,62 @@
+"""pcme import-checkpoint: a model of the authors' becomes one of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    example = "pcme import-checkpoint pcme_coco.pth --out models/coco"
+    app.command("import-checkpoint", epilog=f"[bold]Example:[/bold] {example}")(import_checkpoint)
+
+
+def import_checkpoint(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A .pth file that the authors' trainer wrote.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="The folder of the model; `pcme.load` reads it.")],
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="The pickle of its words, for a checkpoint without them."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Convert a checkpoint of github.com/naver-ai/pcme; nothing in the files is executed."""
+    from pcme.authors import imported
+    from pcme.errors import ConfigError
+
+    model = imported(checkpoint, vocab=vocab)
+    try:
+        model.save(out)
+    except OSError as error:
+        raise ConfigError(
+            f"{out} cannot be the model's folder - {error.strerror or error} - give another --out"
+        ) from error
+    recipe = model.recipe
+    facts = {
+        "model": str(out),
+        "source": str(checkpoint),
+        "recipe": recipe.name,
+        "depth": recipe.image.params["depth"],
+        "dim": recipe.dim,
+        "words": len(model.vocab),
+        "scale": model.objective.report()["scale"],
+        "shift": model.objective.report()["shift"],
+    }
+    if as_json:
+        print_json(facts)
+        return
+    typer.echo(
+        f"ResNet-{facts['depth']}, {recipe.dim:,} dimensions, {len(model.vocab):,} words, "
+        f"a = {facts['scale']:.4g}, b = {facts['shift']:.4g}"
+    )
+    typer.echo(f"wrote {out}")

@@ -1,0 +1,42 @@
+"""PCME as the authors' code has it, for checkpoints of theirs.
+
+What differs is the σ head: log σ starts at 0 and nothing holds it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pcme.methods.base import Method, registry
+from pcme.methods.pcme import PCME, SoftContrastive
+from pcme.nn.heads import HeadOptions
+
+__all__ = ["AuthorsPCME"]
+
+
+@registry.register("pcme-authors")
+@dataclass(frozen=True)
+class AuthorsPCME(Method):
+    """PCME with the authors' σ head, which has no bounds; for imported checkpoints.
+
+    The soft bounds are there, but so far out that σ itself would overflow first. They are powers of
+    two: what passes them loses no more than the rounding of a sum with 128.
+    """
+
+    likelihood: Literal["sampled", "analytic"] = "sampled"
+    samples: int = 7
+    scale: float = 10.0
+    shift: float = 10.0
+
+    def __post_init__(self) -> None:
+        self._usual()  # which knows what is wrong with a value
+
+    def heads(self, dim: int) -> HeadOptions:
+        """The heads of Fig. 3."""
+        return HeadOptions(dim, log_sigma=0.0, bounds=(-128.0, 128.0))
+
+    def objective(self) -> SoftContrastive:
+        """The loss, with the weights of the paper's CUB settings."""
+        return SoftContrastive(self._usual())
+
+    def _usual(self) -> PCME:
+        return PCME(self.likelihood, self.samples, self.scale, self.shift)

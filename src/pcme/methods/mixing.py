@@ -1,0 +1,67 @@
+"""Mixing: images of two pairs in one, and how far each caption is true of it.
+
+Mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019), as PCME++ uses them: image by image, each
+with that of the same place counted from the end of the batch.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from pcme.data.transforms import cutmix
+
+__all__ = ["mix"]
+
+CUT = 0.5
+"""The share of mixed images that are cut and pasted rather than blended."""
+
+
+def mix(
+    images: Shaped[Tensor, "b ..."],
+    targets: Float[Tensor, "b c"],
+    generator: np.random.Generator,
+    *,
+    share: float,
+    alpha: float,
+) -> tuple[Shaped[Tensor, "b ..."], Float[Tensor, "b c"]]:
+    """Copies with a share of the images mixed, and the targets mixed alike.
+
+    How much of an image is the other's is drawn from Beta(alpha, alpha). Pixels [b,3,h,w] are
+    blended to the nearest grey level. Of features [b,s,d] the sites take the place of the pixels.
+
+    >>> black_and_white = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None]
+    >>> images = black_and_white.expand(2, 3, 4, 4)
+    >>> generator = np.random.default_rng(2)
+    >>> mixed, targets = mix(images, torch.eye(2), generator, share=1.0, alpha=2.0)
+    >>> torch.allclose(mixed.float().mean((1, 2, 3)) / 255, targets[:, 1], atol=0.01)
+    True
+    """
+    mixed, others = images.clone(), images.flip(0)
+    theirs = torch.zeros(len(images), 1)
+    for place in np.flatnonzero(generator.random(len(images)) < share).tolist():
+        ratio = float(generator.beta(alpha, alpha))
+        how = _cut if generator.random() < CUT else _blend
+        mixed[place], ratio = how(images[place], others[place], ratio, generator)
+        theirs[place] = ratio
+    return mixed, torch.lerp(targets, targets.flip(0), theirs.to(targets))
+
+
+def _blend(
+    a: Shaped[Tensor, "..."], b: Shaped[Tensor, "..."], ratio: float, generator: np.random.Generator
+) -> tuple[Shaped[Tensor, "..."], float]:
+    if a.is_floating_point():
+        return torch.lerp(a, b, ratio), ratio
+    return torch.lerp(a.float(), b.float(), ratio).round().to(a.dtype), ratio
+
+
+def _cut(
+    a: Shaped[Tensor, "..."], b: Shaped[Tensor, "..."], ratio: float, generator: np.random.Generator
+) -> tuple[Shaped[Tensor, "..."], float]:
+    """A rectangle of pixels, or as many sites anywhere, from b; and the share that it is."""
+    if a.ndim == 3:
+        return cutmix(a, b, ratio, generator)
+    sites = generator.permutation(len(a))[: round(ratio * len(a))]
+    pasted = a.clone()
+    pasted[sites] = b[sites]
+    return pasted, len(sites) / len(a)

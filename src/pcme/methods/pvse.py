@@ -1,0 +1,160 @@
+"""PVSE: K unit vectors an item; a pair is as similar as the best two of them.
+
+    loss = rank + 0.1 · diversity + 0.01 · mmd
+
+rank is the triplet loss on the largest of K × K cosines; diversity keeps the K attentions of an
+item from seeing the same; mmd draws the two modalities' distributions together.
+
+Song & Soleymani 2019 (PVSE, CVPR); the baseline of the paper's §4.2, §4.3 and §E.2.
+"""
+
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from pcme.embedding import Embedding, Points
+from pcme.errors import ConfigError, ShapeError
+from pcme.methods.base import Method, Objective, Terms, registry, require_known
+from pcme.methods.triplets import Negatives, Positives, Triplets, best_cosine
+from pcme.nn.heads import HeadOptions, SeveralPoints
+from pcme.scores import create
+from pcme.scores.base import Score
+
+__all__ = ["PVSE", "MultipleInstance", "discrepancy", "diversity"]
+
+KERNEL_WIDTH = 0.5
+"""γ in the kernel exp(−γ ‖x − y‖) of the authors' code."""
+
+
+@registry.register("pvse")
+@dataclass(frozen=True)
+class PVSE(Method):
+    """PVSE: K embeddings an item, multiple-instance triplets, diversity and MMD terms.
+
+    The authors' settings for COCO: margin 0.1, hardest negatives, K = 2, weights 0.1 and 0.01 (both
+    terms only for K > 1). `negatives="all"` and "semi-hard" are other rows of the paper's §E.3.
+    Differs: a warm start for the hardest negatives (`Triplets`), and all true matches count;
+    `warmup_steps=0, positives="diagonal"` is theirs.
+    """
+
+    embeddings: int = 2
+    margin: float = 0.1
+    negatives: Negatives = "hardest"
+    positives: Positives = "matches"
+    warmup_steps: int = 300
+    diversity_weight: float = 0.1
+    mmd_weight: float = 0.01
+    attention_hidden: int | None = None
+
+    def __post_init__(self) -> None:
+        require_known("negatives", self.negatives, get_args(Negatives))
+        require_known("positives", self.positives, get_args(Positives))
+        if self.embeddings < 1 or self.margin <= 0 or self.warmup_steps < 0:
+            raise ConfigError(
+                "embeddings must be at least 1, margin above 0 and warmup_steps at least 0 - got "
+                f"{self.embeddings}, {self.margin}, {self.warmup_steps}"
+            )
+
+    def heads(self, dim: int) -> HeadOptions:
+        """K attentions an item."""
+        return HeadOptions(
+            dim,
+            covariance="none",
+            points=self.embeddings,
+            attention_hidden=self.attention_hidden,
+        )
+
+    def objective(self) -> "MultipleInstance":
+        """The loss."""
+        return MultipleInstance(self)
+
+
+class MultipleInstance(Objective):
+    """The loss of this module's docstring; nothing in it is learned."""
+
+    def __init__(self, method: PVSE) -> None:
+        super().__init__()
+        self.method = method
+        self.triplets = Triplets(
+            margin=method.margin,
+            negatives=method.negatives,
+            positives=method.positives,
+            warmup_steps=method.warmup_steps,
+            averaged=True,
+        )
+
+    def forward(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b b"],
+        generator: torch.Generator,
+    ) -> Terms:
+        """The term rank; with K > 1 the terms diversity and mmd too."""
+        loss: Float[Tensor, ""] = self.triplets(best_cosine(images, captions), matches)
+        values = {"rank": loss}
+        if self.method.embeddings > 1:
+            left, right = _several(images), _several(captions)
+            values["diversity"] = diversity(left.residuals) + diversity(right.residuals)
+            values["mmd"] = discrepancy(left.x.flatten(0, 1), right.x.flatten(0, 1))
+        weights = {"diversity": self.method.diversity_weight, "mmd": self.method.mmd_weight}
+        return Terms(values, weights)
+
+    def score(self) -> Score:
+        """−min ‖x − y‖² = 2 max cos − 2 for unit vectors: the order of the best cosines."""
+        return create("nearest")
+
+    def report(self) -> dict[str, float]:
+        """How far the warm start has come."""
+        triplets = self.triplets
+        warms = triplets.warmup_steps and triplets.negatives != "all"
+        return {"hardness": triplets.hardness} if warms else {}
+
+
+def diversity(residuals: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
+    """How alike the K residuals of an item are: ‖Gram − 1‖ / K² of their directions, mean of items.
+
+    Song & Soleymani 2019, diversity loss; on the residuals, as in the authors' code.
+
+    >>> alike, apart = [[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [0.0, 3.0]]
+    >>> diversity(torch.tensor([alike, apart]))  # the mean of √2 / 4 and 0
+    tensor(0.1768)
+    """
+    unit = F.normalize(residuals, dim=-1)
+    gram = unit @ unit.transpose(1, 2)
+    k = gram.shape[1]
+    others = gram.masked_fill(torch.eye(k, dtype=torch.bool, device=gram.device), 0)
+    norms: Float[Tensor, " n"] = torch.linalg.matrix_norm(others)
+    return norms.mean() / k**2
+
+
+def discrepancy(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Maximum mean discrepancy of two samples: mean of K(x, x') − 2 K(x, y) + K(y, y').
+
+    Song & Soleymani 2019, domain discrepancy loss; as in the authors' code, the norm in the kernel
+    exp(−γ ‖x − y‖) is not squared.
+
+    >>> discrepancy(torch.eye(3), torch.eye(3)).item()
+    0.0
+    """
+    return _kernel(x, x).mean() - 2 * _kernel(x, y).mean() + _kernel(y, y).mean()
+
+
+def _kernel(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    # by way of products, the distance of a point to itself would be a rounding error's root
+    distance = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.exp(-KERNEL_WIDTH * distance)
+
+
+def _several(items: Embedding) -> SeveralPoints:
+    if isinstance(items, SeveralPoints):
+        return items
+    held = f"Points with K = {items.x.shape[1]}" if isinstance(items, Points) else "Gaussians"
+    raise ShapeError(
+        f"PVSE with several embeddings needs their residuals too, got {held} alone. "
+        "Take the embeddings of a tower (SeveralPoints)."
+    )

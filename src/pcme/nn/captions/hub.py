@@ -1,0 +1,222 @@
+"""Hub: any text tower of `transformers` as the caption backbone, with its own tokeniser.
+
+BERT-like encoders and the text sides of CLIP and SigLIP, by hub name or from a local folder:
+`pip install 'pcme[hub]'`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from pcme.data.text import UNKNOWN, Tokeniser, Tokens
+from pcme.errors import ConfigError, DataError, FormatError
+from pcme.nn import hub
+from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+
+__all__ = ["Hub", "HubCaptions", "Subwords"]
+
+Pool = Literal["auto", "mean", "pooler"]
+
+LONGEST = 512
+"""Tokens of a caption where neither tokeniser nor config knows a limit."""
+
+
+class Subwords:
+    """A tokeniser of `transformers`: words are what stands between spaces.
+
+    A word that augmentation made `<unk>` becomes the mask or the unknown token; where the tokeniser
+    has neither, or means the end by it, the word is left out. A caption that is too long loses its
+    end, but keeps the token that marks it.
+    """
+
+    def __init__(self, tokenizer: Any, longest: int, *, fixed: bool) -> None:  # noqa: ANN401
+        self.tokenizer, self.longest, self.fixed = tokenizer, longest, fixed
+        ends = {tokenizer.eos_token, tokenizer.bos_token, tokenizer.pad_token}
+        marks = (tokenizer.mask_token, tokenizer.unk_token)
+        self.unknown = next((mark for mark in marks if mark and mark not in ends), None)
+        pad = tokenizer.pad_token_id
+        self.pad = tokenizer.eos_token_id if pad is None else pad
+
+    def split(self, caption: str) -> list[str]:
+        """The caption at its spaces."""
+        return caption.split()
+
+    def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
+        """The ids with the tokeniser's own marks, padded to the longest, or to a fixed length."""
+        # Neither padded nor cut by the library: that changes its state, which threads share.
+        found = self.tokenizer(list(map(self._text, sentences)), padding=False, truncation=False)
+        rows = [self._cut(row) for row in found["input_ids"]]
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        size = self.longest if self.fixed else max(map(len, rows), default=0)
+        padded = [row + [self.pad or 0] * (size - len(row)) for row in rows]
+        return Tokens(torch.tensor(padded, dtype=torch.int64).view(len(rows), size), lengths)
+
+    def _text(self, words: Sequence[str]) -> str:
+        known = (self.unknown if word == UNKNOWN else word for word in words)
+        return " ".join(word for word in known if word)
+
+    def _cut(self, row: list[int]) -> list[int]:
+        row = row or [self.pad or 0]  # a tokeniser without marks, and a caption without words
+        return row if len(row) <= self.longest else [*row[: self.longest - 1], row[-1]]
+
+
+class HubCaptions(CaptionNetwork):
+    """A text tower: its sites are its tokens, its vector their mean or what the tower pools."""
+
+    projected = False
+
+    def __init__(self, tower: nn.Module, subwords: Subwords, pool: Pool, *, train: bool) -> None:
+        super().__init__()
+        self.tower, self.subwords, self.train_tower = tower, subwords, train
+        self.features = self.pooled = hub.width(tower)
+        kind = str(getattr(tower.config, "model_type", ""))
+        # Only the text sides of two-sided models have a pooled vector that was trained to be one.
+        self.pool = ("pooler" if _two_sided(kind) else "mean") if pool == "auto" else pool
+        self.masks = not kind.startswith("siglip")  # those are trained on padding and see it
+
+    def forward(
+        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
+    ) -> Features:
+        """The tokens' last hidden states as sites, and the caption's vector."""
+        if lengths is None:
+            lengths = inputs.new_full((len(inputs),), inputs.shape[1])
+        mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
+        seen = {"attention_mask": mask.long()} if self.masks else {}
+        found = self.tower(input_ids=inputs, **seen)
+        sites: Tensor = found.last_hidden_state
+        pooled = self._vector(found, sites, mask, lengths)
+        return Features(sites, pooled, pooled, mask)
+
+    def held(self) -> Sequence[nn.Module]:
+        """The tower, unless it is to be trained."""
+        return () if self.train_tower else (self.tower,)
+
+    def tokeniser(self) -> Tokeniser:
+        """The tower's own."""
+        return self.subwords
+
+    def save_files(self, folder: Path) -> None:
+        """The tower's config and its tokeniser."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with hub.quiet(hub.library()):
+            self.subwords.tokenizer.save_pretrained(str(folder))
+            config: Any = self.tower.config
+            config.to_json_file(str(folder / "config.json"), use_diff=False)
+
+    def _vector(
+        self,
+        found: Any,  # noqa: ANN401 - an output of the library
+        sites: Float[Tensor, "b l d"],
+        mask: Tensor,
+        lengths: Int64[Tensor, " b"],
+    ) -> Float[Tensor, "b d"]:
+        if self.pool == "mean":
+            return torch.where(mask[..., None], sites, 0).sum(1) / lengths[:, None]
+        vector: Tensor | None = getattr(found, "pooler_output", None)
+        if vector is None:
+            raise ConfigError('this tower has no pooled vector - set caption.pool="mean"')
+        return vector
+
+
+@caption_backbones.register("hub")
+@dataclass(frozen=True)
+class Hub(CaptionBackbone):
+    """A text tower of transformers: `source` is a hub name or a folder; frozen unless `train`.
+
+    `pool`: a caption's vector is the mean of its tokens, or what the tower pools; "auto" is the
+    latter for CLIP and SigLIP, and the former for all others.
+    """
+
+    source: str
+    train: bool = False
+    pool: Pool = "auto"
+
+    def __post_init__(self) -> None:
+        if self.pool not in get_args(Pool):
+            known = ", ".join(get_args(Pool))
+            raise ConfigError(f'pool must be one of {known} - got "{self.pool}"')
+
+    def stored(self, folder: Path) -> CaptionBackbone:
+        """From the files in the model's folder: the source need not be there any more."""
+        return _Stored(folder, self.train, self.pool)
+
+    def build(
+        self,
+        vectors: Float[Tensor, "v e"],
+        *,
+        dim: int,
+        with_sigma: bool,
+        generator: torch.Generator,
+    ) -> HubCaptions:
+        """The tower with its weights; word vectors are not used."""
+        tower = hub.load(self.source, "text", generator)
+        return HubCaptions(tower, _subwords(tower, self.source), self.pool, train=self.train)
+
+
+@dataclass(frozen=True)
+class _Stored(CaptionBackbone):
+    """A tower that was saved with a model of ours, whose weights follow."""
+
+    folder: Path
+    train: bool
+    pool: Pool
+
+    def build(
+        self,
+        vectors: Float[Tensor, "v e"],
+        *,
+        dim: int,
+        with_sigma: bool,
+        generator: torch.Generator,
+    ) -> HubCaptions:
+        """The tower without its weights."""
+        tower = hub.rebuild(self.folder)
+        return HubCaptions(tower, _subwords(tower, str(self.folder)), self.pool, train=self.train)
+
+
+def _subwords(tower: Any, source: str) -> Subwords:  # noqa: ANN401 - a model of the library
+    package = hub.library()
+    _require_tokeniser(Path(source))
+    try:
+        with hub.quiet(package):
+            tokenizer = package.AutoTokenizer.from_pretrained(
+                source, local_files_only=Path(source).is_dir(), trust_remote_code=False
+            )
+    except OSError as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(
+            f"{source}: its tokeniser cannot be loaded - {reason} - save it into the folder too"
+        ) from error
+    except Exception as error:  # damaged files can make the library raise nearly anything
+        raise FormatError(
+            f"{source}: its tokeniser is damaged, or not one of transformers - {error}"
+        ) from error
+    if len(tokenizer) > tower.config.vocab_size:
+        raise FormatError(
+            f"{source}: its tokeniser has {len(tokenizer):,} tokens, the tower "
+            f"{tower.config.vocab_size:,} - they are not of one model"
+        )
+    fixed = str(tower.config.model_type).startswith("siglip")
+    return Subwords(tokenizer, _longest(tokenizer, tower.config), fixed=fixed)
+
+
+def _require_tokeniser(folder: Path) -> None:
+    """Refuse a folder without one: the library would make an empty one and say nothing."""
+    files = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model")
+    if folder.is_dir() and not any((folder / name).is_file() for name in files):
+        raise DataError(f"{folder}: it has no tokeniser - save the tower's own into the folder")
+
+
+def _longest(tokenizer: Any, config: Any) -> int:  # noqa: ANN401
+    """The most tokens that both take; a tokeniser that knows no limit says so by a huge number."""
+    places = getattr(config, "max_position_embeddings", None) or LONGEST
+    return int(min(tokenizer.model_max_length, places))
+
+
+def _two_sided(kind: str) -> bool:
+    return kind.endswith("_text_model")

@@ -1,0 +1,163 @@
+"""Hub: any vision tower of `transformers` as the image backbone.
+
+CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet and their like, by hub name or from a local folder:
+`pip install 'pcme[hub]'`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pcme import atomic
+from pcme.errors import ConfigError, FormatError, ShapeError
+from pcme.nn import hub
+from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+
+__all__ = ["Hub", "HubImages"]
+
+Sites = Literal["grid", "vector"]
+Colour = tuple[float, float, float]
+
+PROCESSOR = "preprocessor_config.json"
+HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+# What the processors of these models take where a folder does not say.
+USUAL: dict[str, tuple[Colour, Colour]] = {
+    "clip_vision_model": (
+        (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711),
+    ),
+    "convnext": IMAGENET, "convnextv2": IMAGENET, "dinov2": IMAGENET, "resnet": IMAGENET,
+    "siglip_vision_model": HALF, "vit": HALF,
+}  # fmt: skip
+
+
+class HubImages(ImageNetwork):
+    """A vision tower; its sites are its patches (and class token), or its one pooled vector."""
+
+    def __init__(self, tower: nn.Module, sites: Sites, colours: tuple[Colour, Colour]) -> None:
+        super().__init__()
+        self.tower, self.sites = tower, sites
+        self.features = hub.width(tower)
+        self.mean, self.std = colours
+
+    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
+        """The last hidden states, a row of the grid after the other; or the pooled vector."""
+        try:
+            found = self.tower(pixel_values=pixels)
+        except ValueError as error:  # a tower with positions takes pictures of one size
+            raise ShapeError(f"{error} Set augment.size to the model's own size.") from error
+        if self.sites == "vector":
+            return _pooled(found).flatten(1)[:, None]
+        last: Tensor = found.last_hidden_state
+        return last.flatten(2).transpose(1, 2) if last.ndim == 4 else last
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """The embeddings and norms, then the layers."""
+        return hub.blocks_of(self.tower)
+
+    def save_files(self, folder: Path) -> None:
+        """The tower's config and the colours' statistics."""
+        folder.mkdir(parents=True, exist_ok=True)
+        config: Any = self.tower.config
+        atomic.write_text(folder / "config.json", config.to_json_string(use_diff=False))
+        record = {"image_mean": self.mean, "image_std": self.std}
+        atomic.write_text(folder / PROCESSOR, json.dumps(record, indent=2) + "\n")
+
+
+@image_backbones.register("hub")
+@dataclass(frozen=True)
+class Hub(ImageBackbone):
+    """A vision tower of transformers: `source` is a hub name or a folder; sites grid or vector.
+
+    Differs: pictures are scaled as for every other backbone (bilinear, short side 256/224 of the
+    size), where some processors scale bicubically; the colours' statistics are the processor's.
+    """
+
+    source: str
+    sites: Sites = "grid"
+
+    def __post_init__(self) -> None:
+        if self.sites not in get_args(Sites):
+            known = ", ".join(get_args(Sites))
+            raise ConfigError(f'sites must be one of {known} - got "{self.sites}"')
+
+    def stored(self, folder: Path) -> ImageBackbone:
+        """From the config in the model's folder: the source need not be there any more."""
+        return _Stored(folder, self.sites)
+
+    def build(self, generator: torch.Generator) -> HubImages:
+        """The tower with its weights."""
+        tower = hub.load(self.source, "vision", generator)
+        return HubImages(tower, self.sites, _colours(tower, self._processor(), self.source))
+
+    def _processor(self) -> Mapping[str, Any]:
+        package = hub.library()
+        base = package.image_processing_base.ImageProcessingMixin
+        local = Path(self.source).is_dir()
+        try:
+            found, _ = base.get_image_processor_dict(self.source, local_files_only=local)
+        except OSError:  # a folder with the model alone
+            return {}
+        return dict(found)
+
+
+@dataclass(frozen=True)
+class _Stored(ImageBackbone):
+    """A tower that was saved with a model of ours, whose weights follow."""
+
+    folder: Path
+    sites: Sites
+
+    def build(self, generator: torch.Generator) -> HubImages:
+        """The tower without its weights."""
+        tower = hub.rebuild(self.folder)
+        try:
+            record = json.loads((self.folder / PROCESSOR).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(
+                f"{self.folder / PROCESSOR}: cannot be read - {error} - put back a copy"
+            ) from error
+        return HubImages(tower, self.sites, _colours(tower, record, str(self.folder)))
+
+
+def _colours(tower: Any, processor: object, where: str) -> tuple[Colour, Colour]:  # noqa: ANN401
+    """(mean, std) of the colours that the tower was made for."""
+    given = processor if isinstance(processor, Mapping) else {}
+    if given.get("do_normalize") is False:
+        return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    kind = str(tower.config.model_type)
+    if "image_mean" not in given and kind not in USUAL:
+        raise FormatError(
+            f"{where}: it has no {PROCESSOR} that says how its colours are normalised - save the "
+            "model's image processor into the folder"
+        )
+    usual = USUAL.get(kind, IMAGENET)
+    found = (given.get("image_mean", usual[0]), given.get("image_std", usual[1]))
+    if not all(_is_colour(value) for value in found) or min(found[1]) <= 0:
+        raise FormatError(
+            f"{where}: image_mean and image_std must be three numbers each, std above 0 - got "
+            f"{found[0]}, {found[1]}"
+        )
+    mean, std = (tuple(map(float, value)) for value in found)
+    return mean, std  # type: ignore[return-value] # three each, as was just checked
+
+
+def _is_colour(value: object) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) == 3
+        and all(isinstance(number, (int, float)) for number in value)
+    )
+
+
+def _pooled(found: Any) -> Tensor:  # noqa: ANN401 - an output of the library
+    vector: Tensor | None = getattr(found, "pooler_output", None)
+    if vector is None:
+        raise ConfigError('this tower has no pooled vector - set image.sites="grid"')
+    return vector

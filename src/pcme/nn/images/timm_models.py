@@ -1,0 +1,72 @@
+"""timm: any image model of that package as the backbone, if it is installed.
+
+It is imported only when a model is asked for, since it needs torchvision, which does not import
+beside every build of torch.
+"""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pcme.errors import ConfigError
+from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.hub import blocks_of
+
+__all__ = ["Timm", "TimmNetwork"]
+
+
+class TimmNetwork(ImageNetwork):
+    """A model of timm without its classifier; its sites are its unpooled features."""
+
+    def __init__(self, model: Any) -> None:  # noqa: ANN401 - a package that need not be installed
+        super().__init__()
+        self.model = model
+        self.features = int(model.num_features)
+        self.mean, self.std = (tuple(model.pretrained_cfg[key]) for key in ("mean", "std"))
+
+    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
+        """The features of every site."""
+        found: Tensor = self.model.forward_features(pixels)
+        if found.ndim == 3:
+            return found
+        # Convolutions have their channels first, Swin's windows last.
+        first = found.shape[1] == self.features
+        return found.flatten(2).transpose(1, 2) if first else found.flatten(1, 2)
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """The stem and norms, then the layers."""
+        return blocks_of(self.model)
+
+
+@image_backbones.register("timm")
+@dataclass(frozen=True)
+class Timm(ImageBackbone):
+    """An image model of timm: `model` is its name there; with its weights unless told otherwise."""
+
+    model: str
+    pretrained: bool = True
+
+    def bare(self) -> "Timm":
+        """Without weights: the model's own follow."""
+        return replace(self, pretrained=False)
+
+    def build(self, generator: torch.Generator) -> TimmNetwork:
+        """The model; without weights of its own it must be loaded next, for timm draws globally."""
+        try:
+            timm = importlib.import_module("timm")
+        except (ImportError, RuntimeError) as error:  # torchvision beside the wrong torch
+            raise ConfigError(
+                f"a timm backbone needs timm, which cannot be imported ({error}) - pip install "
+                "timm, with a torchvision that fits your torch"
+            ) from error
+        if not timm.is_model(self.model):
+            raise ConfigError(f'timm has no model "{self.model}" - see timm.list_models()')
+        with torch.random.fork_rng(devices=[]):
+            return TimmNetwork(
+                timm.create_model(self.model, pretrained=self.pretrained, num_classes=0)
+            )

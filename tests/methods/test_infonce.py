@@ -1,0 +1,74 @@
+"""InfoNCE against plain loops and torch's own cross entropy."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pcme import ConfigError, methods
+from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, points
+
+
+def looped(logits, true):
+    """Rows without a match do not count; a row's matches share its target."""
+    losses = []
+    for row, marks in zip(logits, true, strict=True):
+        if any(marks):
+            log_sum = math.log(sum(map(math.exp, row)))
+            chosen = [log_sum - logit for logit, mark in zip(row, marks, strict=True) if mark]
+            losses.append(sum(chosen) / len(chosen))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("positives", ["diagonal", "matches"])
+def test_the_loss_against_a_loop(positives):
+    images, captions = points(seed=1), points(seed=2)
+    objective = methods.create("infonce", positives=positives).objective().double()
+    logits = [[cosine(x[0], y[0]) / 0.07 for y in captions.x] for x in images.x]
+    matches = MATCHES.clone()
+    matches[4] = False
+    true = (torch.eye(5, dtype=torch.bool) if positives == "diagonal" else matches).tolist()
+    back = [[list(column) for column in zip(*side, strict=True)] for side in (logits, true)]
+    expected = (looped(logits, true) + looped(*back)) / 2
+    found = objective(images, captions, matches, generator()).total
+    assert math.isclose(found.item(), expected, rel_tol=1e-6)
+
+
+def test_the_diagonal_is_clips():
+    images, captions = points(seed=1), points(seed=2)
+    logits = images.x[:, 0] @ captions.x[:, 0].T / 0.07
+    labels = torch.arange(5)
+    expected = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
+    objective = methods.create("infonce", positives="diagonal").objective()
+    found = objective(images, captions, MATCHES, generator()).total
+    assert math.isclose(found.item(), expected.item(), rel_tol=1e-6)
+
+
+def test_the_temperature_is_learned_and_capped_but_can_come_back():
+    images = points(seed=1)
+    objective = methods.create("infonce", positives="diagonal").objective()
+    assert objective.report() == {"scale": pytest.approx(1 / 0.07)}
+    with torch.no_grad():
+        objective.log_scale.fill_(9.0)
+    assert objective.report() == {"scale": 100.0}
+    objective(images, points(seed=2), MATCHES, generator()).total.backward()
+    assert objective.log_scale.exp().item() == pytest.approx(100)
+    assert objective.log_scale.grad.item() > 0  # wrong pairs: a step lowers it
+
+
+@pytest.mark.parametrize("matches", [NONE, ALL], ids=["no positives", "no negatives"])
+def test_without_positives_or_negatives(matches):
+    images, captions = points(seed=1), points(seed=2)
+    found = methods.create("infonce").objective()(images, captions, matches, generator()).total
+    assert math.isfinite(found.item())
+    assert (found.item() == 0) == (matches is NONE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"temperature": 0.0}, {"temperature": 0.001}, {"largest_scale": -1.0}, {"positives": "all"}],
+)
+def test_parameters_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        methods.create("infonce", **wrong)

@@ -1,0 +1,103 @@
+"""PVSE's three terms against plain loops."""
+
+import math
+
+import pytest
+import torch
+
+from pcme import ConfigError, ShapeError, methods
+from pcme.methods.pvse import discrepancy, diversity
+from tests.methods.batches import MATCHES, cosine, generator, points, several, unit
+
+
+def best(image, caption):
+    return max(cosine(x, y) for x in image for y in caption)
+
+
+@pytest.mark.parametrize("negatives", ["all", "hardest"])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_diagonal_reproduces_the_original(k, negatives):
+    """The authors' code: mean over B² of all hinges, or over B of the largest, both ways."""
+    images, captions = several(k=k, seed=1), several(k=k, seed=2)
+    method = methods.create(
+        "pvse", embeddings=k, negatives=negatives, positives="diagonal", warmup_steps=0
+    )
+    s = [[best(image, caption) for caption in captions.x] for image in images.x]
+    total = 0.0
+    for i in range(5):
+        for others in (
+            [s[i][j] for j in range(5) if j != i],
+            [s[j][i] for j in range(5) if j != i],
+        ):
+            over = [max(0.0, 0.1 + other - s[i][i]) for other in others]
+            total += sum(over) / 5 if negatives == "all" else max(over)
+    terms = method.objective()(images, captions, MATCHES, generator())
+    assert math.isclose(terms.values["rank"].item(), total / 5, rel_tol=1e-9)
+    assert set(terms.values) == ({"rank"} if k == 1 else {"rank", "diversity", "mmd"})
+
+
+def test_diversity_against_a_loop():
+    residuals = several(k=3, seed=1).residuals
+    total = 0.0
+    for item in residuals:
+        squares = 0.0
+        for i in range(3):
+            for j in range(3):
+                if i != j:
+                    lengths = float(item[i].norm()) * float(item[j].norm())
+                    squares += (cosine(item[i], item[j]) / lengths) ** 2
+        total += math.sqrt(squares) / 9
+    assert math.isclose(diversity(residuals).item(), total / 5, rel_tol=1e-9)
+
+
+def test_diversity_is_zero_for_views_at_right_angles():
+    assert diversity(torch.eye(3)[None].repeat(2, 1, 1)).item() == 0
+
+
+def test_mmd_against_a_loop():
+    x, y = unit(4, 3, seed=1), unit(4, 3, seed=2)
+
+    def mean(left, right):
+        return sum(math.exp(-0.5 * float((a - b).norm())) for a in left for b in right) / 16
+
+    expected = mean(x, x) - 2 * mean(x, y) + mean(y, y)
+    assert math.isclose(discrepancy(x, y).item(), expected, rel_tol=1e-9)
+    assert expected > 0
+
+
+def test_the_weights_are_the_authors():
+    terms = methods.create("pvse").objective()(
+        several(seed=1), several(seed=2), MATCHES, generator()
+    )
+    rank, spread, mmd = (terms.values[name].item() for name in ("rank", "diversity", "mmd"))
+    assert math.isclose(terms.total.item(), rank + 0.1 * spread + 0.01 * mmd, rel_tol=1e-6)
+
+
+def test_the_score_is_the_order_of_the_best_cosines():
+    images, captions = several(seed=1), several(seed=2)
+    score = methods.create("pvse").objective().score()(images, captions)
+    expected = [[2 * best(x, y) - 2 for y in captions.x] for x in images.x]
+    torch.testing.assert_close(score, torch.tensor(expected).double())
+
+
+def test_one_embedding_is_vsepp_with_another_margin():
+    items = points(seed=1), points(seed=2)
+    one = methods.create("pvse", embeddings=1, warmup_steps=0)
+    other = methods.create("vse++", margin=0.1, warmup_steps=0)
+    losses = [m.objective()(*items, MATCHES, generator()).total for m in (one, other)]
+    assert torch.equal(*losses)
+    assert one.heads(8) == other.heads(8)
+
+
+def test_points_without_residuals_are_refused():
+    with pytest.raises(ShapeError, match="K = 1"):
+        methods.create("pvse").objective()(points(), points(), MATCHES, generator())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"embeddings": 0}, {"margin": -0.1}, {"negatives": "none"}, {"positives": "matches-weighted"}],
+)
+def test_parameters_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        methods.create("pvse", **wrong)

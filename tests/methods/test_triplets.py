@@ -1,0 +1,177 @@
+"""Triplets against plain loops over anchors, positives and negatives; the warm start."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from pcme.methods.triplets import Triplets, best_cosine, excess, roles
+from pcme.nn.heads import linear
+from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, several, unit
+
+NEGATIVES = ["all", "hardest", "semi-hard"]
+
+
+def triplets(negatives, positives="matches", warmup_steps=0, averaged=False):
+    return Triplets(
+        margin=0.2,
+        negatives=negatives,
+        positives=positives,
+        warmup_steps=warmup_steps,
+        averaged=averaged,
+    )
+
+
+def similarities(seed=0):
+    return unit(5, 3, seed=seed) @ unit(5, 3, seed=seed + 1).T
+
+
+def looped(similarity, true, negatives, margin=0.2):
+    """The loss of rows as anchors, one triplet at a time."""
+    total = 0.0
+    for i in range(5):
+        positives = [p for p in range(5) if true[i][p]]
+        for p in positives:
+            others = [n for n in range(5) if not true[i][n]]
+            if negatives == "semi-hard":
+                others = [n for n in others if similarity[i][n] < similarity[i][p]]
+            over = [max(0.0, margin + similarity[i][n] - similarity[i][p]) for n in others]
+            worst = sum(over) if negatives == "all" else max(over, default=0.0)
+            total += worst / len(positives)
+    return total / 5
+
+
+@pytest.mark.parametrize("positives", ["diagonal", "matches"])
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_the_loss_against_a_loop(negatives, positives):
+    similarity = similarities()
+    true = (torch.eye(5, dtype=torch.bool) if positives == "diagonal" else MATCHES).tolist()
+    back = [list(column) for column in zip(*true, strict=True)]
+    expected = looped(similarity.tolist(), true, negatives)
+    expected += looped(similarity.T.tolist(), back, negatives)
+    found = triplets(negatives, positives)(similarity, MATCHES)
+    assert expected > 0.05
+    assert math.isclose(found.item(), expected, rel_tol=1e-9)
+
+
+def test_averaged_divides_all_negatives_by_the_batch_and_one_by_nothing():
+    similarity = similarities()
+    for negatives, factor in (("all", 5), ("hardest", 1)):
+        sums, means = (triplets(negatives, averaged=a)(similarity, MATCHES) for a in (False, True))
+        assert math.isclose(sums.item(), factor * means.item())
+
+
+def test_a_true_match_is_never_a_negative():
+    """The pair (0, 1) is true and as similar as can be: only the diagonal holds it against them."""
+    similarity = torch.full((5, 5), -1.0)
+    similarity.fill_diagonal_(0.9)
+    similarity[MATCHES] = 1.0
+    assert triplets("hardest")(similarity, MATCHES).item() == 0
+    assert triplets("hardest", "diagonal")(similarity, MATCHES).item() > 0
+
+
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_gradients_are_those_of_finite_differences(negatives):
+    similarity = similarities().requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: triplets(negatives)(s, MATCHES), similarity)
+
+
+@pytest.mark.parametrize("matches", [NONE, ALL], ids=["no positives", "no negatives"])
+@pytest.mark.parametrize("negatives", NEGATIVES)
+def test_without_positives_or_negatives_there_is_nothing_to_learn(negatives, matches):
+    similarity = similarities().requires_grad_()
+    loss = triplets(negatives)(similarity, matches)
+    loss.backward()
+    assert loss.item() == 0
+    assert float(similarity.grad.abs().sum()) == 0
+
+
+def test_an_anchor_weighs_the_same_however_many_positives_it_has():
+    row = torch.tensor([[0.3, 0.3, 0.3, 0.3, 0.4]])
+    one = torch.tensor([[True, False, False, False, False]])
+    four = torch.tensor([[True, True, True, True, False]])
+    negative = torch.tensor([[False, False, False, False, True]])
+    losses = [excess(row, p, negative, margin=0.2, negatives="all") for p in (one, four)]
+    assert torch.allclose(*losses)
+
+
+def test_roles():
+    positive, negative = roles(MATCHES, "diagonal")
+    assert torch.equal(positive, torch.eye(5, dtype=torch.bool))
+    assert torch.equal(negative, ~positive)
+    assert roles(MATCHES, "matches")[0] is MATCHES
+
+
+def test_the_best_cosine_against_a_loop():
+    images, captions = several(k=3, seed=1), several(n=4, k=2, seed=2)
+    expected = [
+        [max(cosine(x, y) for x in image for y in caption) for caption in captions.x]
+        for image in images.x
+    ]
+    torch.testing.assert_close(best_cosine(images, captions), torch.tensor(expected).double())
+
+
+# The warm start
+
+
+def test_it_goes_over_from_all_to_the_hardest():
+    similarity = similarities()
+    easy, hard = (triplets(n)(similarity, MATCHES).item() for n in ("all", "hardest"))
+    warming = triplets("hardest", warmup_steps=4)
+    found = [warming(similarity, MATCHES).item() for _ in range(6)]
+    expected = [easy + step / 4 * (hard - easy) for step in (0, 1, 2, 3, 4, 4)]
+    assert found == pytest.approx(expected)
+    assert warming.hardness == 1
+
+
+def test_only_training_counts_as_a_step():
+    warming = triplets("hardest", warmup_steps=4).eval()
+    warming(similarities(), MATCHES)
+    assert warming.steps.item() == 0
+
+
+def test_it_is_part_of_the_state():
+    warming = triplets("hardest", warmup_steps=4)
+    for _ in range(3):
+        warming(similarities(), MATCHES)
+    copy = triplets("hardest", warmup_steps=4)
+    copy.load_state_dict(warming.state_dict())
+    assert copy.hardness == warming.hardness == 0.75
+
+
+def learned(warmup_steps):
+    """(mean of the last losses, R@1) of two small networks on noisy pairs, with large steps."""
+    g, count, batch = generator(), 512, 64
+    latent = torch.randn(count, 8, generator=g)
+    sides, networks = [], []
+    for _ in range(2):
+        noise = 4 * torch.randn(count, 32, generator=g)
+        sides.append(latent @ torch.randn(8, 32, generator=g) + noise)
+        layers = [linear(32, 64, g), nn.ReLU(), linear(64, 16, g), nn.LayerNorm(16)]
+        networks.append(nn.Sequential(*layers))
+
+    def cosines(rows):
+        pairs = zip(networks, sides, strict=True)
+        x, y = (nn.functional.normalize(network(side[rows]), dim=1) for network, side in pairs)
+        return x @ y.T
+
+    optimiser = torch.optim.Adam([p for n in networks for p in n.parameters()], lr=0.1)
+    loss, own = triplets("hardest", "diagonal", warmup_steps), torch.eye(batch, dtype=torch.bool)
+    values = []
+    for _ in range(300):
+        value = loss(cosines(torch.randperm(count, generator=g)[:batch]), own)
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+        values.append(value.item())
+    found = cosines(slice(128)).argmax(1) == torch.arange(128)
+    return sum(values[-20:]) / 20, found.float().mean().item()
+
+
+def test_what_the_warm_start_is_for():
+    """Cold, everything falls into one point, where the loss is twice the margin and stays so."""
+    (cold, cold_recall), (warm, warm_recall) = learned(0), learned(150)
+    assert cold == pytest.approx(0.4, abs=0.005)
+    assert warm < 0.3
+    assert warm_recall > 0.4 > 3 * cold_recall

@@ -1,0 +1,85 @@
+"""Small random models of `transformers`, saved to a folder as a user would have them."""
+
+import json
+
+import torch
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+HIDDEN = {
+    "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+}  # fmt: skip
+PICTURE = {"image_size": 16, "patch_size": 8}
+WORDS = ("<pad>", "<s>", "</s>", "<unk>", "a", "bird", "red", "blue", "with", "long", "bill", ".")
+TEXT = {
+    "vocab_size": len(WORDS), "max_position_embeddings": 9, "bos_token_id": 1, "eos_token_id": 2,
+    "pad_token_id": 0,
+}  # fmt: skip
+
+
+def clip():
+    config = transformers.CLIPConfig(
+        text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE, projection_dim=8
+    )
+    return transformers.CLIPModel(config)
+
+
+def siglip():
+    config = transformers.SiglipConfig(text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE)
+    return transformers.SiglipModel(config)
+
+
+def vit():
+    return transformers.ViTModel(transformers.ViTConfig(**HIDDEN, **PICTURE))
+
+
+def dinov2():
+    return transformers.Dinov2Model(transformers.Dinov2Config(**HIDDEN, **PICTURE))
+
+
+def convnext():
+    config = transformers.ConvNextConfig(
+        hidden_sizes=[4, 8, 16], depths=[1, 2, 1], num_stages=3, patch_size=2
+    )
+    return transformers.ConvNextModel(config)
+
+
+def resnet():
+    config = transformers.ResNetConfig(
+        embedding_size=4, hidden_sizes=[8, 16], depths=[1, 2], layer_type="basic"
+    )
+    return transformers.ResNetModel(config)
+
+
+def bert():
+    return transformers.BertModel(transformers.BertConfig(**HIDDEN, **TEXT))
+
+
+def tokeniser():
+    ids = {word: number for number, word in enumerate(WORDS)}
+    words = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
+        unk_token="<unk>", model_max_length=9,
+    )  # fmt: skip
+
+
+def saved(make, folder, *, seed=0, words=False, colours=None):
+    """The folder with the model, its tokeniser if asked, and its processor's file."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = make().eval()
+    for buffer in model.buffers():  # BatchNorm statistics that are not just 0 and 1
+        if buffer.is_floating_point():
+            buffer.add_(0.1)
+    model.save_pretrained(folder)
+    if words:
+        tokeniser().save_pretrained(folder)
+    if colours is not None:
+        record = dict(zip(("image_mean", "image_std"), colours, strict=True))
+        (folder / "preprocessor_config.json").write_text(json.dumps(record))
+    return model
