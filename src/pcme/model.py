@@ -234,8 +234,8 @@ def _assembled(root: Path, recipe: Recipe, path: Path) -> Model:
         if isinstance(error.__cause__, ImportError):
             raise  # the files are well: a package is missing, and the error says which
         raise FormatError(
-            f"{path} and the recipe beside it do not fit together - {error} - one of them was "
-            "changed: take both from one run"
+            f"{path} and the recipe (recipe.json, config.json) beside it do not fit together - "
+            f"{error} - one of them was changed: take both from one run"
         ) from error
     return model.eval()
 

@@ -186,10 +186,12 @@ exif = Image.Exif()
 exif[0x0112] = 6
 image.save(stream, "JPEG" if mode == "CMYK" else "PNG", exif=exif)
 del image
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 now = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() // 1024
 decode(stream.getvalue())
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - now)
+# not ru_maxrss, which begins with that of the process that started this one
+lines = open("/proc/self/status").read().splitlines()
+peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+print(peak - now)
 """
 
 
