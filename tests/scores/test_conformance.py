@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import json
+import os
 import math
 import subprocess
 import sys
@@ -755,7 +756,9 @@ CASES = [  # name, parameters, method, Q, G, D, log σ
 def growth():
     """Peak memory of every case above that of its input, in MiB; one process, forked."""
     command = [sys.executable, "-c", MEASURE, json.dumps([LIMIT << 20, CASES])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    # After a fork torch's pool of threads may be gone: no thread may ask for it.
+    alone = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=alone)
     assert done.returncode == 0, done.stderr
     return [float(line) for line in done.stdout.split()]
 
