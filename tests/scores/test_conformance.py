@@ -3,8 +3,8 @@
 import dataclasses
 import inspect
 import json
-import os
 import math
+import os
 import subprocess
 import sys
 
