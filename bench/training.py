@@ -196,7 +196,7 @@ def _heads_on_features() -> tuple[Model, Loader, Phase]:
         ImageTransform.evaluation(),
         seed=0,
         word_drop=0.1,
-        features=_Features(count),
+        features=[_Features(count)],
     )
     return Model(recipe, vocab, vectors), loader, recipe.phases[0]
 

@@ -37,6 +37,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "pcme, analytic": ("method.kind=pcme",),
     "pcme-isotropic": ("method.kind=pcme-isotropic",),
     "pcme-mu": ("method.kind=pcme-mu",),
+    "pcme-mu, uniformity 3": ("method.kind=pcme-mu", "method.uniformity_weight=3"),
     "overlap alone": (
         "method.uniformity_weight=0", "method.fit_weight=0", "method.breadth_weight=0",
     ),

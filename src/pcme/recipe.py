@@ -76,6 +76,9 @@ class Augment(_Frozen):
     """The share of images that lose any share of their pixels, so that σ sees what shows little."""
     word_erasing: float = Field(default=0.0, ge=0, le=1)
     """The share of captions that lose any share of their words to `<unk>`."""
+    views: int | None = Field(default=None, ge=1)
+    """So many draws of an image's augmentation are made once and used in turn, so that what a held
+    backbone makes of them can be kept; None: drawn afresh at every step."""
 
 
 class Sampling(_Frozen):

@@ -204,7 +204,7 @@ def test_cached_features_take_the_place_of_pixels(tmp_path, vocab):
     for path in tmp_path.iterdir():
         path.unlink()  # no image is touched
     problems = Problems()
-    made = loader(data, vocab, features=Rows(), problems=problems)
+    made = loader(data, vocab, features=[Rows()], problems=problems)
     batches = list(made.epoch(0))
     assert sum(map(len, batches)) == 27
     for batch in batches:

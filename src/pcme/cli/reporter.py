@@ -32,6 +32,7 @@ class BarReporter(Reporter):
         self.figures: Mapping[str, Mapping[str, float]] = {}
         self.problems = Problems()
         self._task: TaskID | None = None
+        self._waits: dict[str, TaskID] = {}
 
     def begin(self, run: Run) -> None:
         """Show the bar, where the run stands."""
@@ -43,12 +44,20 @@ class BarReporter(Reporter):
     def step(self, run: Run, values: Mapping[str, float]) -> None:
         """Move the bar; its text has what is worth watching."""
         assert self._task is not None
-        speed = self.progress.tasks[0].speed
+        speed = self.progress.tasks[0].speed  # the run's own bar came first
         rate = [f"{speed:.1f} steps/s"] if speed else []
         shown = [f"{short} {values[name]:.3g}" for name, short in _SHOWN.items() if name in values]
         self.progress.update(
             self._task, completed=run.position.total, values="  ".join([*rate, *shown])
         )
+
+    def waiting(self, what: str, done: int, total: int) -> None:
+        """A bar of its own, gone when it is full."""
+        if what not in self._waits:
+            self._waits[what] = self.progress.add_task(what, total=total, values="")
+        self.progress.update(self._waits[what], completed=done)
+        if done == total:
+            self.progress.remove_task(self._waits.pop(what))
 
     def note(self, text: str) -> None:
         """A line above the bar."""

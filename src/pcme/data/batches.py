@@ -5,7 +5,7 @@ the order and the augmentation are the same with any number of workers, and afte
 Pixels stay 8-bit until the backbone normalises them: a quarter of the memory and of the traffic.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -66,7 +66,8 @@ class Loader:
 
     Pairs whose image cannot be used are left out and reported to `problems`. `word_drop` is the
     ratio of the paper's caption dropping; `word_erasing` the share of captions of which any number
-    of words becomes `<unk>`. Paper: §4.1, §C.2.
+    of words becomes `<unk>`. With `features`, they take the place of pixels: each of them holds one
+    view of every image, and a sample takes any of them. Paper: §4.1, §C.2.
     """
 
     dataset: CaptionDataset
@@ -77,7 +78,7 @@ class Loader:
     word_drop: float = 0.0
     word_erasing: float = 0.0
     workers: int = 2
-    features: FeatureRows | None = None
+    features: Sequence[FeatureRows] = ()
     problems: Problems = field(default_factory=Problems)
 
     def __len__(self) -> int:
@@ -111,8 +112,8 @@ class Loader:
         self, indices: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> tuple[Shaped[Tensor, "b ..."], list[int]]:
         """The pixels, or features, of the images that can be used, and their places."""
-        if self.features is not None:
-            rows = [self._row(self.features, index) for index in indices]
+        if self.features:
+            rows = [self._row(*sample) for sample in zip(indices, streams, strict=True)]
             found = [row for row in rows if row is not None]
             kept = [place for place, row in enumerate(rows) if row is not None]
             return torch.stack(found) if found else torch.empty(0), kept
@@ -125,8 +126,10 @@ class Loader:
             return None
         return torch.stack([stored.row(index) for index in captions.tolist()])
 
-    def _row(self, features: FeatureRows, index: int) -> Tensor | None:
-        if (row := features.row(index)) is None:
+    def _row(self, index: int, generator: np.random.Generator) -> Tensor | None:
+        views = self.features
+        view = int(generator.integers(len(views))) if len(views) > 1 else 0
+        if (row := views[view].row(index)) is None:
             detail = "has no features: it could not be used when they were computed"
             self.problems.add("image-unreadable", self.dataset.images.id(index), detail)
         return row
@@ -168,10 +171,12 @@ def image_batches(
     problems: Problems,
     workers: int = 2,
     start: int = 0,
+    drawn: Callable[[int], np.random.Generator] | None = None,
 ) -> Iterator[tuple[Int64[np.ndarray, " b"], UInt8[Tensor, "b 3 h w"]]]:
     """(indices, pixels) of all images in order, from `start` on; unusable ones are reported.
 
-    For a transform without randomness: evaluation, embedding, feature caches.
+    For evaluation, embedding and feature caches. A random transform takes `drawn(index)`, the
+    generator of each image.
     """
     chunks = [
         range(first, min(first + batch_size, len(images)))
@@ -180,7 +185,8 @@ def image_batches(
 
     def made(chunk: range) -> tuple[Int64[np.ndarray, " b"], UInt8[Tensor, "b 3 h w"]]:
         loaded = (usable(images, index, problems) for index in chunk)
-        pixels, kept = _written(transform, loaded, len(chunk), [None] * len(chunk))
+        streams = [None if drawn is None else drawn(index) for index in chunk]
+        pixels, kept = _written(transform, loaded, len(chunk), streams)
         return np.array([chunk[place] for place in kept], np.int64), pixels
 
     for indices, pixels in ordered(made, chunks, workers=workers):

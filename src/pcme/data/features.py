@@ -3,8 +3,9 @@
 One folder per (images, transform, backbone): `features.npy` [n,s,d] in half precision, memory-
 mapped, `usable.npy` [n], and `manifest.json`, written last. Its name ends in a digest of all that
 the features depend on: the ids and stamps of the images (size and time of change of files), the
-transform, and the backbone's own digest. A changed file or backbone has another digest, so stale
-features are never read. A computation that was cut short goes on where it stopped.
+transform and the number of its draw, and the backbone's own digest. A changed file or backbone has
+another digest, so stale features are never read. A computation that was cut short goes on where it
+stopped.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from pcme import atomic
 from pcme.data.batches import image_batches
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
+from pcme.data.streams import stream
 from pcme.data.transforms import ImageTransform
 from pcme.errors import ConfigError, FormatError, ShapeError
 
@@ -33,15 +35,15 @@ FORMAT_VERSION = 1
 SAVE_EVERY = 16
 """Batches between two notes of how far the computation has come."""
 
-Encode = Callable[[UInt8[Tensor, "b 3 h w"]], Float[Tensor, "b s d"]]
+Encode = Callable[[UInt8[Tensor, "b 3 h w"]], Float[Tensor, "b ..."]]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureCache:
-    """Features [n,s,d] of a dataset's images, read from disk as they are asked for."""
+    """Features [n,s,d], or maps [n,c,h,w], of a dataset's images, read from disk when asked for."""
 
     folder: Path
-    features: Float16[np.ndarray, "n s d"]
+    features: Float16[np.ndarray, "n ..."]
     usable: Bool[np.ndarray, " n"]
 
     @classmethod
@@ -53,6 +55,7 @@ class FeatureCache:
         encode: Encode,
         *,
         backbone: str,
+        view: int | None = None,
         batch_size: int = 32,
         workers: int = 2,
         problems: Problems | None = None,
@@ -61,20 +64,22 @@ class FeatureCache:
         """The features below `folder`, computed first unless they are there already.
 
         `encode` maps pixels to features; `backbone` is the digest of what it computes, for example
-        `digest_of_module(module)`. `progress(done, total)` is called after every batch.
+        `digest_of_module(module)`. Of a random transform one draw is kept for every image, and
+        `view` numbers it. `progress(done, total)` is called after every batch.
         """
-        if not transform.deterministic:
+        if not transform.deterministic and view is None:
             raise ConfigError(
                 "features can be kept only when every epoch sees the same pixels - got a random "
-                "transform - use ImageTransform.evaluation, or train on images"
+                "transform - use ImageTransform.evaluation, number a view, or train on images"
             )
-        name = f"{dataset.name}-{dataset.split}-{_digest(dataset, transform, backbone)}"
+        seen = None if transform.deterministic else view
+        name = f"{dataset.name}-{dataset.split}-{_digest(dataset, transform, backbone, seen)}"
         final = Path(folder) / name.replace(":", "-").replace("/", "-")
         final.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{final}.lock"):  # two runs that need the same features compute them once
             if not (final / "manifest.json").is_file():
                 noted = problems if problems is not None else Problems()
-                batches = _Batches(dataset, transform, batch_size, workers, noted)
+                batches = _Batches(dataset, transform, seen, batch_size, workers, noted)
                 _compute(final, len(dataset.images), batches, encode, progress)
         return cls.open(final)
 
@@ -93,7 +98,7 @@ class FeatureCache:
             raise FormatError(f"{folder} does not fit its manifest - delete it to compute it again")
         return cls(folder, features, usable)
 
-    def row(self, index: int) -> Float[Tensor, "s d"] | None:
+    def row(self, index: int) -> Float[Tensor, "..."] | None:
         """The features of one image in single precision; None when the image was unusable."""
         if not self.usable[index]:
             return None
@@ -122,6 +127,7 @@ def digest_of_module(module: nn.Module) -> str:
 class _Batches:
     dataset: CaptionDataset
     transform: ImageTransform
+    view: int | None
     batch_size: int
     workers: int
     problems: Problems
@@ -134,11 +140,15 @@ class _Batches:
             problems=self.problems,
             workers=self.workers,
             start=start,
+            # not the run's seed: all runs of a dataset share its views
+            drawn=None if self.view is None else lambda index: stream(0, "view", self.view, index),
         )
 
 
-def _digest(dataset: CaptionDataset, transform: ImageTransform, backbone: str) -> str:
-    seen = hashlib.sha256(repr((FORMAT_VERSION, transform, backbone)).encode())
+def _digest(
+    dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None
+) -> str:
+    seen = hashlib.sha256(repr((FORMAT_VERSION, transform, backbone, view)).encode())
     for index in range(len(dataset.images)):
         seen.update(f"{dataset.images.id(index)}\0{dataset.images.stamp(index)}\0".encode())
     return seen.hexdigest()[:16]
@@ -175,14 +185,15 @@ def _compute(
     os.replace(partial, final)
 
 
-def _encoded(encode: Encode, pixels: UInt8[Tensor, "b 3 h w"]) -> Float16[np.ndarray, "b s d"]:
+def _encoded(encode: Encode, pixels: UInt8[Tensor, "b 3 h w"]) -> Float16[np.ndarray, "b ..."]:
     with torch.no_grad():
         values = encode(pixels)
-    if values.ndim != 3 or len(values) != len(pixels):
+    if values.ndim not in (3, 4) or len(values) != len(pixels):
         raise ShapeError(
-            f"a backbone must give [{len(pixels)}, sites, d] features - got {tuple(values.shape)}"
+            f"a backbone must give features [{len(pixels)}, sites, d] or maps [{len(pixels)}, c, "
+            f"h, w] - got {tuple(values.shape)}"
         )
-    narrow: Float16[np.ndarray, "b s d"] = values.to(torch.float16).cpu().numpy()
+    narrow: Float16[np.ndarray, "b ..."] = values.to(torch.float16).cpu().numpy()
     if not np.isfinite(narrow).all():
         raise FormatError(
             "the backbone's features exceed half precision (65,504) or are not finite"

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
@@ -45,9 +46,12 @@ class ImageNetwork(nn.Module, ABC):
     """A network from normalised pixels to features at sites: a row of the grid after the other.
 
     `features` is d; `mean` and `std` are those of the colours, from 0 to 1, that it was made for.
+    `chained` says that the network is its blocks one after the other, each a map [b,c,h,w] to the
+    next: what the lower ones give can then be kept while the upper ones learn.
     """
 
     features: int
+    chained: ClassVar[bool] = False
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
@@ -58,6 +62,23 @@ class ImageNetwork(nn.Module, ABC):
     @abstractmethod
     def blocks(self) -> Sequence[nn.Module]:
         """The network's parts from input to output; "the top two" are the last two of them."""
+
+    def below(self, pixels: Float[Tensor, "b 3 h w"], top: int) -> Float[Tensor, "b c i j"]:
+        """What the last `top` blocks of a chained network take."""
+        x = pixels.contiguous(memory_format=torch.channels_last)  # faster on a CPU
+        for block in self.blocks()[: self._cut(top)]:
+            x = block(x)
+        return x
+
+    def above(self, maps: Float[Tensor, "b c i j"], top: int) -> Float[Tensor, "b s d"]:
+        """What the last `top` blocks of a chained network make of that: features of every site."""
+        x = maps.contiguous(memory_format=torch.channels_last)
+        for block in self.blocks()[self._cut(top) :]:
+            x = block(x)
+        return x.flatten(2).transpose(1, 2)
+
+    def _cut(self, top: int) -> int:
+        return max(0, len(self.blocks()) - top)
 
     def save_files(self, folder: Path) -> None:
         """Write what the network is rebuilt from besides its weights; most need nothing."""

@@ -4,11 +4,13 @@ The data, the vocabulary, the word vectors, the model; and the batches of each p
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from pcme import data
@@ -78,9 +80,8 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         # a label whose pixels are gone cannot be named
         erasing=augment.erasing if phase.task == "match" else 0.0,
     )
-    features: FeatureRows | None = run.train_set.image_vectors
-    if features is None and phase.backbone == "frozen" and phase.task == "match":
-        features = _features(run, run.train_set, transform, said)
+    stored = run.train_set.image_vectors
+    features = _features(run, phase, transform, said) if stored is None else [stored]
     return Loader(
         run.train_set,
         run.sampler,
@@ -210,20 +211,44 @@ def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear
 
 
 def _features(
-    run: Run, dataset: CaptionDataset, transform: ImageTransform, said: Reporter
-) -> FeatureCache | None:
-    """The frozen backbone's features, unless the augmentation changes the pixels every time."""
-    if not transform.deterministic:
-        said.note("images are augmented, so the frozen backbone runs at every step (no cache)")
-        return None
+    run: Run, phase: Phase, transform: ImageTransform, said: Reporter
+) -> Sequence[FeatureRows]:
+    """What the held part of the backbone makes of every view; nothing where it must run again.
+
+    A frozen backbone is held as a whole; one whose last blocks learn, up to those.
+    """
     network = run.model.images.network
+    partly = isinstance(phase.backbone, int) and network.chained
+    if phase.task != "match" or not (phase.backbone == "frozen" or partly):
+        return ()
+    views = 1 if transform.deterministic else run.recipe.augment.views
+    if views is None:
+        said.note(
+            "images are augmented, so the held backbone runs at every step - augment.views=4 keeps "
+            "its features of four draws of every image"
+        )
+        return ()
     network.eval()
-    return FeatureCache.open_or_compute(
-        cache_folder() / "features",
-        dataset,
-        transform,
-        lambda pixels: network(normalise(pixels.to(run.model.device), network.mean, network.std)),
-        backbone=digest_of_module(network),
-        workers=run.workers,
-        problems=run.problems,
-    )
+    top = phase.backbone if isinstance(phase.backbone, int) else 0
+    held = nn.ModuleList(network.blocks()[: -top or None])
+
+    def encode(pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b ..."]:
+        inputs = normalise(pixels.to(run.model.device), network.mean, network.std)
+        return network.below(inputs, top) if top else network(inputs)
+
+    def kept(view: int) -> FeatureCache:
+        return FeatureCache.open_or_compute(
+            cache_folder() / "features",
+            run.train_set,
+            transform,
+            encode,
+            backbone=digest_of_module(held if top else network),
+            view=view,
+            workers=run.workers,
+            problems=run.problems,
+            progress=lambda done, total: said.waiting(
+                "features of the images", view * total + done, views * total
+            ),
+        )
+
+    return [kept(view) for view in range(views)]

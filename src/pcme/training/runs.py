@@ -35,6 +35,9 @@ class Reporter:
     def step(self, run: "Run", values: Mapping[str, float]) -> None:
         """A step is done."""
 
+    def waiting(self, what: str, done: int, total: int) -> None:
+        """So much of something that comes before the next step is done."""
+
     def note(self, text: str) -> None:
         """Something worth a line."""
 

@@ -28,7 +28,7 @@ def take(run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float) 
     if phase.task == "labels":
         loss, values = _label_loss(run, batch)
     else:
-        loss, values = _match_loss(run, batch)
+        loss, values = _match_loss(run, batch, phase)
     optimiser.zero_grad(set_to_none=True)
     run.precision.backward(loss, optimiser)
     norm = clip_gradients([p for g in optimiser.param_groups for p in g["params"]], phase.clip)
@@ -56,13 +56,13 @@ def _label_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
     return loss, {}
 
 
-def _match_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, float]]:
+def _match_loss(run: Run, batch: Batch, phase: Phase) -> tuple[Float[Tensor, ""], dict[str, float]]:
     """The objective's loss, and what is worth watching."""
     model, position = run.model, run.position
     inputs, matches = model.method.mixed(
         batch.images, batch.matches, streams.stream(run.recipe.seed, "mixing", position.total)
     )
-    images, captions = _images(run, inputs), _captions(run, batch)
+    images, captions = _images(run, inputs, phase), _captions(run, batch)
     generator = stream(run.recipe.seed, "objective", position.total)
     try:
         terms = model.objective(images, captions, matches.to(model.device), generator)
@@ -80,9 +80,20 @@ def _match_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
     }
 
 
-def _images(run: Run, inputs: Shaped[Tensor, "b ..."]) -> Embedding:
-    """`Model.embed_images` with the backbone in the run's precision; the heads are in float32."""
-    features = _sites(run, inputs) if inputs.ndim == 4 else inputs.to(run.model.device)
+def _images(run: Run, inputs: Shaped[Tensor, "b ..."], phase: Phase) -> Embedding:
+    """`Model.embed_images` with the backbone in the run's precision; the heads are in float32.
+
+    Inputs are 8-bit pixels, or what was kept of a held backbone: its maps, or its last features.
+    """
+    if inputs.dtype == torch.uint8:
+        features = _sites(run, inputs)
+    elif inputs.ndim == 4:
+        assert isinstance(phase.backbone, int), "maps are kept only where the last blocks learn"
+        with run.precision.narrow():
+            maps = inputs.to(run.model.device)
+            features = run.model.images.network.above(maps, phase.backbone).float()
+    else:
+        features = inputs.to(run.model.device)
     return run.model.images(features)  # type: ignore[no-any-return]
 
 

@@ -61,7 +61,7 @@ def test_features_are_those_of_the_package_when_it_pads_by_the_input(height, wid
 def test_sizes(variant, parameters, blocks):
     network = create("efficientnet-lite", variant=variant, pretrained=False).build(seeded()).eval()
     assert sum(p.numel() for p in network.parameters()) == parameters
-    assert [len(block) for block in network.blocks()][0::8] == [2, 2]
+    assert [len(block) for block in network.blocks()][0::8] == [3, 3]
     assert sum(len(block) for block in network.blocks()[1:-1]) == blocks
     with torch.no_grad():
         assert network(torch.zeros(1, 3, 224, 224)).shape == (1, 49, 1280)

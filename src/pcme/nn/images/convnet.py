@@ -19,6 +19,8 @@ class ConvNetwork(ImageNetwork):
     Four blocks make 8x8 sites of 64x64 pixels.
     """
 
+    chained = True
+
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
         strides = [2] * (len(widths) - 1) + [1]
@@ -28,9 +30,7 @@ class ConvNetwork(ImageNetwork):
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
         """The features of every site."""
-        # Channels last is faster on a CPU, and makes the sites contiguous for free.
-        maps: Tensor = self.stack(pixels.contiguous(memory_format=torch.channels_last))
-        return maps.flatten(2).transpose(1, 2)
+        return self.above(pixels, len(self.stack))
 
     def blocks(self) -> Sequence[nn.Module]:
         """The blocks, one for each width."""

@@ -109,6 +109,7 @@ class EfficientNetwork(ImageNetwork):
     """
 
     features = HEAD
+    chained = True
 
     def __init__(self, variant: Variant) -> None:
         super().__init__()
@@ -127,19 +128,15 @@ class EfficientNetwork(ImageNetwork):
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
         """The features of every site: 7x7 of 224x224 pixels."""
-        x = pixels.contiguous(memory_format=torch.channels_last)  # faster on a CPU
-        x = F.relu6(self._bn0(self._conv_stem(x)), inplace=True)
-        for block in self._blocks:
-            x = block(x)
-        x = F.relu6(self._bn1(self._conv_head(x)), inplace=True)
-        return x.flatten(2).transpose(1, 2)
+        return self.above(pixels, len(self.blocks()))
 
     def blocks(self) -> Sequence[nn.Module]:
         """The stem, the seven stages and the head."""
         ends = accumulate(self.repeats, initial=0)
         stages = [nn.Sequential(*self._blocks[start:end]) for start, end in pairwise(ends)]
-        stem = nn.Sequential(self._conv_stem, self._bn0)
-        return (stem, *stages, nn.Sequential(self._conv_head, self._bn1))
+        stem = nn.Sequential(self._conv_stem, self._bn0, nn.ReLU6(inplace=True))
+        head = nn.Sequential(self._conv_head, self._bn1, nn.ReLU6(inplace=True))
+        return (stem, *stages, head)
 
 
 @image_backbones.register("efficientnet-lite")

@@ -86,6 +86,7 @@ class ResNetwork(ImageNetwork):
 
     mean = (0.485, 0.456, 0.406)
     std = (0.229, 0.224, 0.225)
+    chained = True
 
     def __init__(self, depth: Depth) -> None:
         super().__init__()
@@ -102,15 +103,12 @@ class ResNetwork(ImageNetwork):
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
         """The features of every site: 7x7 of 224x224 pixels."""
-        x = pixels.contiguous(memory_format=torch.channels_last)  # faster on a CPU
-        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        x = F.max_pool2d(x, 3, stride=2, padding=1)
-        maps: Tensor = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return maps.flatten(2).transpose(1, 2)
+        return self.above(pixels, len(self.blocks()))
 
     def blocks(self) -> Sequence[nn.Module]:
         """The stem and the four stages."""
-        stem = nn.Sequential(self.conv1, self.bn1)
+        pooling = nn.MaxPool2d(3, stride=2, padding=1)
+        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), pooling)
         return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
 
 
