@@ -47,3 +47,20 @@ def test_the_problems_are_the_runs_own():
         reporter.begin(run)
         problems.add("image-empty", "a.jpg", "0 bytes")
     assert reporter.problems.counts == {"image-empty": 1}
+
+
+def test_a_wait_has_a_bar_until_it_is_over():
+    run = SimpleNamespace(
+        recipe=SimpleNamespace(name="x"),
+        total_steps=9,
+        position=SimpleNamespace(total=1),
+        problems=Problems(),
+    )
+    with training_bar() as reporter:
+        reporter.begin(run)
+        reporter.waiting("features of the images", 3, 8)
+        shown = {task.description: task.completed for task in reporter.progress.tasks}
+        assert shown == {"x": 1, "features of the images": 3}
+        reporter.waiting("features of the images", 8, 8)
+        assert [task.description for task in reporter.progress.tasks] == ["x"]
+        reporter.step(run, VALUES)

@@ -212,6 +212,26 @@ def test_cached_features_take_the_place_of_pixels(tmp_path, vocab):
     assert problems.counts == {"image-unreadable": 1}
 
 
+class View:
+    def __init__(self, number):
+        self.number = number
+
+    def row(self, index):
+        return torch.tensor([[float(index), float(self.number)]])
+
+
+def test_a_sample_takes_any_view_and_always_the_same_one(tmp_path, vocab):
+    data = photos(tmp_path)
+    views = [View(0), View(1), View(2)]
+    made, again = (
+        list(loader(data, vocab, features=views, workers=workers).epoch(0)) for workers in (0, 2)
+    )
+    for batch, other in zip(made, again, strict=True):
+        assert batch.images[:, 0, 0].tolist() == batch.image_index.tolist()
+        assert torch.equal(batch.images, other.images)
+    assert {int(n) for batch in made for n in batch.images[:, 0, 1]} == {0, 1, 2}
+
+
 @pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("start", [0, 4])
 def test_image_batches_are_all_usable_images_in_order(tmp_path, workers, start):

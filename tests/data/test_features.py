@@ -170,3 +170,30 @@ def test_a_disk_without_room_is_an_error_before_anything_is_computed(tmp_path, m
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(OSError, match="No space"):
         compute(tmp_path / "cache", photos(tmp_path / "images"), Backbone())
+
+
+def test_each_view_of_a_random_transform_is_one_draw_that_is_kept(tmp_path):
+    data = photos(tmp_path / "images")
+    flipping = ImageTransform(size=8, resize=None, crop="none", erasing=1.0)
+    first, second = (
+        compute(tmp_path / "cache", data, Backbone(), transform=flipping, view=view)
+        for view in (0, 1)
+    )
+    assert first.folder != second.folder
+    assert not np.array_equal(first.features, second.features)
+    counter = Backbone()
+    again = compute(tmp_path / "cache", data, counter, transform=flipping, view=1)
+    assert counter.images == 0
+    afresh = compute(tmp_path / "other", data, Backbone(), transform=flipping, view=1, workers=0)
+    assert np.array_equal(again.features, afresh.features)
+
+
+def test_all_views_of_a_transform_without_randomness_are_one(tmp_path):
+    data = photos(tmp_path / "images")
+    folders = {compute(tmp_path / "c", data, Backbone(), view=v).folder for v in (None, 0, 1)}
+    assert len(folders) == 1
+
+
+def test_maps_are_kept_with_their_shape(tmp_path):
+    cache = compute(tmp_path / "c", photos(tmp_path / "i"), lambda pixels: pixels.float() / 255)
+    assert cache.row(0).shape == (3, 8, 8)

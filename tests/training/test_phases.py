@@ -8,7 +8,9 @@ from pcme import ConfigError, recipes
 from pcme.data.text import Vocab
 from pcme.model import Model
 from pcme.recipe import Phase
+from pcme.training import train
 from pcme.training.phases import set_mode, trained_groups
+from tests.training.trained import SHORT, Notes, weights
 
 
 @pytest.fixture
@@ -63,3 +65,31 @@ def test_labels_train_the_backbone_and_the_probe_alone(model):
 def test_a_number_of_blocks_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(ConfigError, match="backbone"):
         recipes.get("aviary-tiny").changed([f"phases.0.backbone={wrong}"])
+
+
+CUT = SHORT.changed(["phases.1.backbone=1"])
+
+
+def test_blocks_that_are_held_are_computed_once(tmp_path, monkeypatch):
+    """The last block learns from kept maps as it does from pixels, to half precision."""
+    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
+    train(CUT, tmp_path / "kept")
+    held = "images.network.stack.0."
+    monkeypatch.setattr("pcme.nn.images.convnet.ConvNetwork.chained", False)
+    train(CUT, tmp_path / "pixels")
+    kept, pixels = weights(tmp_path / "kept" / "last"), weights(tmp_path / "pixels" / "last")
+    assert len(list((tmp_path / "cache" / "features").glob("*/manifest.json"))) == 2
+    for name, value in kept.items():
+        same = torch.equal(value, pixels[name])
+        assert same if name.startswith(held) else torch.allclose(value, pixels[name], atol=0.02)
+
+
+def test_an_augmented_image_is_kept_in_as_many_views_as_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
+    flipped = CUT.changed(["augment.flip=true"])
+    notes = Notes()
+    train(flipped, tmp_path / "afresh", reporter=notes)
+    assert sum("augment.views" in text for text in notes.texts) == 2
+    assert not (tmp_path / "cache").exists()
+    train(flipped.changed(["augment.views=3"]), tmp_path / "kept")
+    assert len(list((tmp_path / "cache" / "features").glob("*/manifest.json"))) == 6

@@ -140,3 +140,16 @@ def test_a_frozen_network_stays_as_it_is(name):
     network.train()
     network(pictures)
     assert not before or not same(bits(network), before)  # batch norm moves where it is not frozen
+
+
+@everywhere
+def test_a_chained_network_can_be_cut_between_any_two_blocks(name):
+    network, pictures = built(name).eval(), batch(name, 2)
+    if not network.chained:
+        return  # nothing is claimed
+    with torch.no_grad():
+        whole = network(pictures)
+        for top in range(1, len(network.blocks()) + 1):
+            maps = network.below(pictures, top)
+            assert maps.ndim == 4
+            assert torch.allclose(network.above(maps, top), whole, rtol=1e-5, atol=1e-6)
