@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import pcme
+from bench.tables import between_marks, spread
 from pcme.data.aviary import Aviary
 from pcme.data.problems import Problems
 from pcme.evaluation import embed
@@ -126,12 +126,8 @@ def record(name: str, seed: int, runs: Path) -> dict[str, object]:
 
 def write_tables(rows: Sequence[Mapping[str, object]], seeds: int) -> None:
     """Put the tables between the document's marks."""
-    text = DOCUMENT.read_text(encoding="utf-8")
     for mark, columns in (("retrieval", RETRIEVAL), ("sigma", SIGMA)):
-        begin, end = f"<!-- truth:{mark} -->\n", f"<!-- /truth:{mark} -->"
-        head, rest = text.split(begin)
-        text = head + begin + table(rows, columns, seeds) + end + rest.split(end)[1]
-    DOCUMENT.write_text(text, encoding="utf-8")
+        between_marks(DOCUMENT, f"truth:{mark}", table(rows, columns, seeds))
 
 
 def table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str], seeds: int) -> str:
@@ -150,9 +146,7 @@ def table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str], seed
 def cell(values: Sequence[float | None]) -> str:
     """Mean ± spread, or a dash for a method that has no such figure."""
     known = [value for value in values if value is not None]
-    if not known:
-        return "–"
-    return f"{np.mean(known):.3f} ± {np.std(known, ddof=min(1, len(known) - 1)):.3f}"
+    return spread(known, digits=3) if known else "–"
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ LAYERS = {
     "model": 5,
     "authors": 6,
     "evaluation": 6,
+    "held": 6,
+    "uncertainty": 6,
     "truth": 7,
     "training": 7,
     "demo": 8,

@@ -13,10 +13,9 @@ from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from pcme import metrics
-from pcme.data.batches import image_batches
+from pcme.data.batches import FeatureRows, image_batches
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
-from pcme.data.stored import Stored
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
 from pcme.matches import Matches
@@ -42,12 +41,17 @@ def embed(
     *,
     batch_size: int = 64,
     workers: int = 2,
+    features: FeatureRows | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Embedded:
-    """Every image once and every caption once; unusable images leave with their captions."""
+    """Every image once and every caption once; unusable images leave with their captions.
+
+    `features` are what the model's backbone makes of the images, where it has been computed before.
+    """
     model.eval()
     indices: list[Int64[np.ndarray, " b"]] = []
     parts: list[Embedding] = []
+    stored = dataset.image_vectors if features is None else features
     source = (
         image_batches(
             dataset.images,
@@ -56,8 +60,8 @@ def embed(
             problems=problems,
             workers=workers,
         )
-        if dataset.image_vectors is None
-        else _stored_batches(dataset.image_vectors, batch_size)
+        if stored is None
+        else _stored_batches(stored, len(dataset.images), batch_size)
     )
     with torch.no_grad():
         for rows, inputs in source:
@@ -77,17 +81,21 @@ def embed(
 def _embedded_captions(model: Model, dataset: CaptionDataset, batch_size: int) -> Embedding:
     if dataset.caption_vectors is None:
         return model.encode_captions(list(dataset.captions))
-    batches = _stored_batches(dataset.caption_vectors, batch_size)
+    batches = _stored_batches(dataset.caption_vectors, len(dataset.captions), batch_size)
     with torch.no_grad():
         return joined([model.embed_caption_vectors(vectors) for _, vectors in batches])
 
 
 def _stored_batches(
-    stored: Stored, size: int
+    stored: FeatureRows, count: int, size: int
 ) -> Iterator[tuple[Int64[np.ndarray, " b"], Float32[Tensor, "b s d"]]]:
-    for start in range(0, len(stored), size):
-        rows = np.arange(start, min(start + size, len(stored)))
-        yield rows, torch.stack([stored.row(index) for index in rows.tolist()])
+    """(places, vectors) of what is there, in order."""
+    for start in range(0, count, size):
+        places = range(start, min(start + size, count))
+        found = [(place, row) for place in places if (row := stored.row(place)) is not None]
+        if found:
+            rows, vectors = zip(*found, strict=True)
+            yield np.array(rows, np.int64), torch.stack(vectors)
 
 
 def retrieval(

@@ -6,31 +6,21 @@ say how many images a caption fits, and does it grow when pixels or words are ta
 Paper: §4.2 (R-Precision), §4.4 (uncertainty; Fig. 6 and 7), with exact truth in place of labels.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
-import torch
-from jaxtyping import Float64, UInt8
-from torch import Tensor
+from jaxtyping import Float64
 
 from pcme.calibration import Calibration, auroc, rank_correlation
 from pcme.data.aviary import Aviary
 from pcme.data.dataset import CaptionDataset
-from pcme.data.streams import stream
-from pcme.data.text import erase_words, tokenise
-from pcme.data.transforms import erase
 from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation import Embedded, retrieval
 from pcme.model import Model
+from pcme.uncertainty import RATIOS, spoiled, width
 
-__all__ = ["RATIOS", "measured", "spoiled"]
-
-RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Shares of the pixels or words that are erased."""
+__all__ = ["measured"]
 
 UNMATCHED = 1000
-SPOILED = 300
-"""How many captions that fit nothing, and how many items to spoil."""
+"""How many captions that fit nothing."""
 
 
 def measured(model: Model, found: Embedded) -> dict[str, float]:
@@ -54,26 +44,12 @@ def measured(model: Model, found: Embedded) -> dict[str, float]:
     }
     values |= _belief(model, dataset, found.captions, found.images)
     if isinstance(found.captions, Gaussian):
-        width = _width(found.captions)
-        values["sigma~matches"] = rank_correlation(width, np.log(matches.counts))
+        spread = width(found.captions)
+        values["sigma~matches"] = rank_correlation(spread, np.log(matches.counts))
         values["off-centre"] = _off_centre(found)
         captions, images = spoiled(model, dataset)
         values |= _response("unknown", captions) | _response("erased", images)
     return values
-
-
-def spoiled(
-    model: Model, dataset: CaptionDataset
-) -> tuple[Float64[np.ndarray, "n r"], Float64[np.ndarray, "n r"]]:
-    """Mean log σ of captions and of images with RATIOS of their words, or pixels, erased."""
-    drawn = stream(0, "spoiled")
-    chosen = drawn.permutation(len(dataset.captions))[:SPOILED].tolist()
-    sentences = [tokenise(dataset.captions[i]) for i in chosen]
-    shown = drawn.permutation(len(dataset.images))[:SPOILED].tolist()
-    pictures = [model.transform(dataset.images.load(i)) for i in shown]
-    by_words = [_width(_erased_words(model, sentences, ratio)) for ratio in RATIOS]
-    by_pixels = [_width(_erased_pixels(model, pictures, ratio)) for ratio in RATIOS]
-    return np.stack(by_words, 1), np.stack(by_pixels, 1)
 
 
 def _belief(
@@ -118,34 +94,10 @@ def _off_centre(found: Embedded) -> float:
     return float(np.concatenate(shares).mean())
 
 
-def _response(kind: str, width: Float64[np.ndarray, "n r"]) -> dict[str, float]:
-    ratios = np.broadcast_to(RATIOS, width.shape)
+def _response(kind: str, widths: Float64[np.ndarray, "n r"]) -> dict[str, float]:
+    ratios = np.broadcast_to(RATIOS, widths.shape)
     half = RATIOS.index(0.5)
     return {
-        f"sigma~{kind}": rank_correlation(width.ravel(), ratios.ravel()),
-        f"rises@{kind}": float((width[:, half] > width[:, 0]).mean()),
+        f"sigma~{kind}": rank_correlation(widths.ravel(), ratios.ravel()),
+        f"rises@{kind}": float((widths[:, half] > widths[:, 0]).mean()),
     }
-
-
-def _erased_words(model: Model, sentences: Sequence[Sequence[str]], ratio: float) -> Embedding:
-    # one stream a sentence, so that what is erased at one ratio is erased at all larger ones
-    return model.encode_captions(
-        [
-            " ".join(erase_words(words, stream(0, "erased words", i), ratio))
-            for i, words in enumerate(sentences)
-        ]
-    )
-
-
-def _erased_pixels(
-    model: Model, pictures: Sequence[UInt8[Tensor, "3 h w"]], ratio: float
-) -> Embedding:
-    return model.encode_images(
-        [erase(p, ratio, stream(0, "erased pixels", i)) for i, p in enumerate(pictures)]
-    )
-
-
-def _width(items: Embedding) -> Float64[np.ndarray, " n"]:
-    """Mean log σ of each item."""
-    assert isinstance(items, Gaussian), "asked only of models with a sigma"
-    return items.log_sigma.to(torch.float64).mean(1).numpy()

@@ -1,5 +1,7 @@
 """Phases: which parameters learn, which are held, and at what rate."""
 
+from collections import Counter
+
 import pytest
 import torch
 from torch import nn
@@ -67,6 +69,12 @@ def test_a_number_of_blocks_that_makes_no_sense_is_refused(wrong):
         recipes.get("aviary-tiny").changed([f"phases.0.backbone={wrong}"])
 
 
+def kept_parts(root):
+    """How many caches there are of each split."""
+    found = (root / "cache" / "features").glob("*/manifest.json")
+    return Counter(path.parent.name.split("-")[1] for path in found)
+
+
 CUT = SHORT.changed(["phases.1.backbone=1"])
 
 
@@ -78,7 +86,7 @@ def test_blocks_that_are_held_are_computed_once(tmp_path, monkeypatch):
     monkeypatch.setattr("pcme.nn.images.convnet.ConvNetwork.chained", False)
     train(CUT, tmp_path / "pixels")
     kept, pixels = weights(tmp_path / "kept" / "last"), weights(tmp_path / "pixels" / "last")
-    assert len(list((tmp_path / "cache" / "features").glob("*/manifest.json"))) == 2
+    assert kept_parts(tmp_path) == {"train": 2, "val": 1}
     for name, value in kept.items():
         same = torch.equal(value, pixels[name])
         assert same if name.startswith(held) else torch.allclose(value, pixels[name], atol=0.02)
@@ -90,6 +98,6 @@ def test_an_augmented_image_is_kept_in_as_many_views_as_asked_for(tmp_path, monk
     notes = Notes()
     train(flipped, tmp_path / "afresh", reporter=notes)
     assert sum("augment.views" in text for text in notes.texts) == 2
-    assert not (tmp_path / "cache").exists()
+    assert kept_parts(tmp_path) == {"val": 1}
     train(flipped.changed(["augment.views=3"]), tmp_path / "kept")
-    assert len(list((tmp_path / "cache" / "features").glob("*/manifest.json"))) == 6
+    assert kept_parts(tmp_path) == {"train": 6, "val": 1}

@@ -84,8 +84,8 @@ class WithinModality(Objective):
     def __init__(self, method: HIB) -> None:
         super().__init__()
         self.method = method
-        self.scale = nn.Parameter(torch.tensor(method.scale))
-        self.shift = nn.Parameter(torch.tensor(method.shift))
+        self.scale = nn.Parameter(torch.tensor(float(method.scale)))
+        self.shift = nn.Parameter(torch.tensor(float(method.shift)))
 
     def forward(
         self,

@@ -143,8 +143,8 @@ class SoftContrastive(Objective):
     def __init__(self, method: _SoftContrastiveMethod) -> None:
         super().__init__()
         self.method = method
-        self.scale = nn.Parameter(torch.tensor(method.scale))
-        self.shift = nn.Parameter(torch.tensor(method.shift))
+        self.scale = nn.Parameter(torch.tensor(float(method.scale)))
+        self.shift = nn.Parameter(torch.tensor(float(method.shift)))
         self.breadth = nn.Parameter(torch.full((2,), -2.0)) if method.breadth_weight else None
 
     def forward(

@@ -116,8 +116,8 @@ class ClosedForm(Objective):
     def __init__(self, method: PCMEpp) -> None:
         super().__init__()
         self.method = method
-        self.scale = nn.Parameter(torch.tensor(method.scale))
-        self.shift = nn.Parameter(torch.tensor(method.shift))
+        self.scale = nn.Parameter(torch.tensor(float(method.scale)))
+        self.shift = nn.Parameter(torch.tensor(float(method.shift)))
 
     def forward(
         self,

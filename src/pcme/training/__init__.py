@@ -1,7 +1,6 @@
 """Training: from a recipe to a run, resumable to the bit; `loop` is the place to start reading."""
 
 from pcme.training.loop import train
-from pcme.training.preparing import cache_folder
 from pcme.training.runs import Reporter, Run
 
-__all__ = ["Reporter", "Run", "cache_folder", "train"]
+__all__ = ["Reporter", "Run", "train"]

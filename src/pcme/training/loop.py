@@ -19,7 +19,7 @@ from pcme.training.card import card
 from pcme.training.faults import explained
 from pcme.training.interrupts import deferred
 from pcme.training.phases import trained_groups
-from pcme.training.preparing import loader, prepared
+from pcme.training.preparing import loader, prepared, validation_features
 from pcme.training.runs import Figures, Reporter, Run
 from pcme.training.saves import restore_optimiser, resumed, save
 from pcme.training.steps import take
@@ -71,7 +71,7 @@ def _run_phase(run: Run, number: int, found: checkpoint.Checkpoint | None, said:
         last = epoch + 1 == phase.epochs
         due = last or (epoch + 1) % run.recipe.validation.every_epochs == 0
         if due and phase.task == "match":
-            _validate(run, said)
+            _validate(run, phase, said)
             last = last or _patience_is_over(run, number, said)
         if last:
             run.position.phase, run.position.epoch, run.position.waited = number + 1, 0, 0
@@ -108,10 +108,13 @@ def _interrupted(run: Run, optimiser: AdamP, said: Reporter) -> None:
     said.note(f"interrupted at step {run.position.total}; --resume goes on from there")
 
 
-def _validate(run: Run, said: Reporter) -> None:
+def _validate(run: Run, phase: Phase, said: Reporter) -> None:
     """Figures on the validation split; the best weights so far go to the run's folder."""
     with run.average.apply_to(run.model) if run.average is not None else nullcontext():
-        embedded = embed(run.model, run.val_set, run.problems, workers=run.workers)
+        embedded = embed(
+            run.model, run.val_set, run.problems, workers=run.workers,
+            features=validation_features(run, phase),
+        )  # fmt: skip
         score = run.model.score()
         figures = retrieval(score, embedded.images, embedded.captions, embedded.dataset.matches())
         better = _noted(run, figures)

@@ -3,26 +3,25 @@
 The data, the vocabulary, the word vectors, the model; and the batches of each phase.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from pcme import data
 from pcme.data.batches import FeatureRows, Loader
 from pcme.data.dataset import CaptionDataset, Dataset, Remembered
-from pcme.data.features import FeatureCache, digest_of_module
 from pcme.data.problems import Problems
 from pcme.data.streams import stream as numpy_stream
 from pcme.data.text import Vocab
-from pcme.data.transforms import ImageTransform, normalise
+from pcme.data.transforms import ImageTransform
 from pcme.data.vectors import Coverage, WordVectors
 from pcme.errors import ConfigError, DataError
+from pcme.held import kept
 from pcme.model import Model
 from pcme.nn.heads import linear
 from pcme.optim import ExponentialAverage
@@ -31,14 +30,7 @@ from pcme.sampling import stream
 from pcme.training.precision import Precision
 from pcme.training.runs import Reporter, Run
 
-__all__ = ["cache_folder", "loader", "prepared"]
-
-
-def cache_folder() -> Path:
-    """Where features are kept for all runs: $PCME_CACHE, or pcme/ in the user's cache folder."""
-    given = os.environ.get("PCME_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given) if given else Path(base) / "pcme"
+__all__ = ["loader", "prepared", "validation_features"]
 
 
 def prepared(
@@ -93,6 +85,15 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         workers=run.workers,
         features=features,
         problems=run.problems,
+    )
+
+
+def validation_features(run: Run, phase: Phase) -> FeatureRows | None:
+    """What a frozen backbone makes of the validation images, which every validation needs."""
+    if run.val_set.image_vectors is not None or phase.backbone != "frozen":
+        return None
+    return kept(
+        run.model, run.val_set, run.model.transform, workers=run.workers, problems=run.problems
     )
 
 
@@ -228,27 +229,21 @@ def _features(
             "its features of four draws of every image"
         )
         return ()
-    network.eval()
     top = phase.backbone if isinstance(phase.backbone, int) else 0
-    held = nn.ModuleList(network.blocks()[: -top or None])
-
-    def encode(pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b ..."]:
-        inputs = normalise(pixels.to(run.model.device), network.mean, network.std)
-        return network.below(inputs, top) if top else network(inputs)
-
-    def kept(view: int) -> FeatureCache:
-        return FeatureCache.open_or_compute(
-            cache_folder() / "features",
+    return [
+        kept(
+            run.model,
             run.train_set,
             transform,
-            encode,
-            backbone=digest_of_module(held if top else network),
+            top=top,
             view=view,
             workers=run.workers,
             problems=run.problems,
-            progress=lambda done, total: said.waiting(
-                "features of the images", view * total + done, views * total
-            ),
+            progress=partial(_progress, said, view, views),
         )
+        for view in range(views)
+    ]
 
-    return [kept(view) for view in range(views)]
+
+def _progress(said: Reporter, view: int, views: int, done: int, total: int) -> None:
+    said.waiting("features of the images", view * total + done, views * total)

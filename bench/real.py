@@ -1,0 +1,337 @@
+"""`python -m bench.real`: every method on real photographs, several seeds, settings searched alike.
+
+    python -m bench.real search cub     each method's settings, on validation classes -> search.json
+    python -m bench.real study cub      all methods with those settings -> real.json, docs/REAL.md
+
+Reads the datasets below $PCME_DATA. Two runs at a time, one thread each; a run that was interrupted
+goes on, and one that is finished is not made again. Test images are looked at by `study` alone.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import pcme
+from bench.tables import between_marks, spread
+from pcme import data, metrics
+from pcme.data.problems import Problems
+from pcme.embedding import Gaussian
+from pcme.evaluation import Embedded, embed, retrieval
+from pcme.held import kept
+from pcme.uncertainty import RATIOS, binned, spoiled, width
+
+HERE = Path(__file__).parent
+DOCUMENT = HERE.parent / "docs" / "REAL.md"
+SEARCHED, RECORD = HERE / "search.json", HERE / "real.json"
+
+RATES = (5e-3, 1e-2)
+"""Learning rates of the heads that every method is tried with."""
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table: a method, and the one setting of its own that is searched."""
+
+    method: Settings
+    knob: str
+    tried: tuple[Any, ...]
+    like: str | None = None
+    """Takes the settings found for this row instead of a search of its own."""
+
+
+def _pvse(embeddings: int, negatives: str, like: str | None = None) -> Entry:
+    method = {"kind": "pvse", "embeddings": embeddings, "negatives": negatives}
+    return Entry(method, "margin", (0.1, 0.2), like)
+
+
+PCME_OVERLAP = {
+    "kind": "pcme-overlap", "log_sigma": -2.8, "scale": 20.0, "shift": -38.0,
+    "uniformity_weight": 0.0, "fit_weight": 0.0, "breadth_weight": 0.0,
+}  # fmt: skip
+"""Without the terms that Aviary wants; `breadth` comes back as the setting that is searched."""
+
+ENTRIES: Mapping[str, Entry] = {
+    "VSE0": Entry({"kind": "vse0"}, "margin", (0.1, 0.2)),
+    "VSE++": Entry({"kind": "vse++"}, "margin", (0.1, 0.2)),
+    "PVSE K = 1, all": _pvse(1, "all", like="PVSE K = 2, all"),
+    "PVSE K = 2, all": _pvse(2, "all"),
+    "PVSE K = 4, all": _pvse(4, "all", like="PVSE K = 2, all"),
+    "PVSE K = 1, hardest": _pvse(1, "hardest", like="PVSE K = 2, hardest"),
+    "PVSE K = 2, hardest": _pvse(2, "hardest"),
+    "PVSE K = 4, hardest": _pvse(4, "hardest", like="PVSE K = 2, hardest"),
+    "PVSE K = 2, semi-hard": _pvse(2, "semi-hard"),
+    "InfoNCE": Entry({"kind": "infonce"}, "temperature", (0.07, 0.2)),
+    "PCME++": Entry({"kind": "pcme++"}, "scale", (5.0, 10.0)),
+    "PCME, μ only": Entry({"kind": "pcme-mu"}, "scale", (10.0, 20.0)),
+    "PCME, isotropic": Entry({"kind": "pcme-isotropic"}, "kl_weight", (0.064, 0.3)),
+    "PCME, J = 7": Entry({"kind": "pcme", "likelihood": "sampled"}, "kl_weight", (0.064, 0.3)),
+    "PCME, analytic": Entry({"kind": "pcme"}, "kl_weight", (0.064, 0.3)),
+    "**PCME, overlap**": Entry(PCME_OVERLAP, "breadth_weight", (0.0, 0.5)),
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """A dataset, its recipe, and which splits choose and judge."""
+
+    recipe: str
+    folder: str
+    test: tuple[str, ...]
+    choosing: tuple[str, ...]
+    """Changes of the recipe with which settings are chosen: never a test image."""
+    rows: tuple[str, ...] = field(default_factory=lambda: tuple(ENTRIES))
+
+
+STUDIES = {
+    "cub": Study(
+        "cub-effnet", "cub", ("test", "seen"), ("train_split=train1", "validation.split=val1")
+    ),
+}
+
+
+def main() -> None:
+    """Search, or study."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("search", "study", "tables"))
+    parser.add_argument("name", choices=STUDIES)
+    parser.add_argument("--runs", type=Path, default=Path("runs/real"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", nargs="*", choices=ENTRIES, help="these rows alone")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # the jobs are the threads
+    {"search": search, "study": study, "tables": tables}[options.what](options)
+
+
+def search(options: argparse.Namespace) -> None:
+    """Train every candidate of every row on the choosing split; note what each reached."""
+    study = STUDIES[options.name]
+    rows = [row for row in options.only or study.rows if ENTRIES[row].like is None]
+    tasks = [(row, setting) for row in rows for setting in candidates(ENTRIES[row])]
+
+    def tried(task: tuple[str, Settings]) -> dict[str, Any]:
+        row, setting = task
+        label = "-".join(str(value) for value in setting.values())
+        out = options.runs / f"{options.name}-search" / f"{_plain(row)}-{label}"
+        changes = [*study.choosing, *_changes(row, setting)]
+        _, figures = train(study, out, changes, seed=0)
+        return {"row": row, "setting": dict(setting), "figures": figures}
+
+    found = _in_turn(tried, tasks, options.jobs)
+    whole = _read(SEARCHED)
+    old = [trial for trial in whole.get(options.name, []) if trial["row"] not in rows]
+    _write(SEARCHED, {**whole, options.name: [*old, *found]})
+    for row in rows:
+        print(row, chosen(options.name, row))
+
+
+def candidates(entry: Entry) -> Iterator[Settings]:
+    """Equally many for every row: two rates, two values of its own setting."""
+    for rate, value in product(RATES, entry.tried):
+        yield {"phases.0.learning_rate": rate, f"method.{entry.knob}": value}
+
+
+def chosen(study: str, row: str) -> Settings:
+    """The candidate with the best mean R-Precision on the choosing split."""
+    name = ENTRIES[row].like or row
+    trials = [trial for trial in _read(SEARCHED).get(study, []) if trial["row"] == name]
+    if not trials:
+        sys.exit(f"no settings of {name} for {study} yet: python -m bench.real search {study}")
+    best = max(trials, key=lambda trial: mean_precision(trial["figures"]))
+    setting: Settings = best["setting"]
+    return setting
+
+
+def mean_precision(figures: Mapping[str, Mapping[str, float]]) -> float:
+    """R-Precision, the mean of both ways."""
+    return (figures["i2t"]["r_precision"] + figures["t2i"]["r_precision"]) / 2
+
+
+def study(options: argparse.Namespace) -> None:
+    """Train every row with the settings found, and measure it on the test images."""
+    plan = STUDIES[options.name]
+    rows = options.only or plan.rows
+    whole = _read(RECORD)
+    done = {(run["row"], run["seed"]): run for run in whole.get(options.name, [])}
+
+    def measured(task: tuple[str, int]) -> dict[str, Any]:
+        row, seed = task
+        out = options.runs / options.name / f"{_plain(row)}-{seed}"
+        setting = chosen(options.name, row)
+        seconds, _ = train(plan, out, _changes(row, setting), seed)
+        found = {"row": row, "seed": seed, "setting": dict(setting), "seconds": seconds}
+        return {**found, **measures(plan, out)}
+
+    for seed in range(options.seeds):  # whole seeds first: what is finished can be read
+        for run in _in_turn(measured, [(row, seed) for row in rows], options.jobs):
+            done[run["row"], run["seed"]] = run
+        _write(RECORD, {**_read(RECORD), options.name: list(done.values())})
+    tables(options)
+
+
+def train(study: Study, out: Path, changes: Sequence[str], seed: int) -> tuple[float, Any]:
+    """(seconds, validation figures) of one run, in a process of its own with one thread.
+
+    A run that is done is read, not made again.
+    """
+    note = out / "done.json"
+    if not note.is_file():
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "pcme", "train", study.recipe, "--json", "--resume"]
+        place = ["--out", str(out), "--data-root", str(_root(study)), "--seed", str(seed)]
+        sets = [part for change in changes for part in ("--set", change)]
+        print(f"{out.name} ...", file=sys.stderr, flush=True)
+        ended = subprocess.run(
+            [*command, *place, *sets, "--workers", "1"],
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        figures = json.loads(ended.stdout)["validation"]
+        _write(note, {"seconds": time.perf_counter() - start, "figures": figures})
+    found = _read(note)
+    return found["seconds"], found["figures"]
+
+
+def measures(study: Study, out: Path) -> dict[str, Any]:
+    """Retrieval on each test split; on the first, what σ says too."""
+    model = pcme.load(out)
+    dataset = data.create(model.recipe.data.kind, root=_root(study))
+    found: dict[str, Any] = {}
+    for split in study.test:
+        part = dataset.load(split, Problems())
+        frozen = all(phase.backbone == "frozen" for phase in model.recipe.phases)
+        features = kept(model, part, model.transform, workers=1) if frozen else None
+        embedded = embed(model, part, Problems(), workers=1, features=features)
+        matches = embedded.dataset.matches()
+        found[split] = retrieval(model.score(), embedded.images, embedded.captions, matches)
+        if split == study.test[0] and isinstance(embedded.images, Gaussian):
+            found["sigma"] = _sigma(model, embedded)
+    return found
+
+
+def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
+    """R@1 over ten bins of σ, both ways; mean log σ as pixels and words are erased."""
+    matches = embedded.dataset.matches()
+    sides = {
+        "i2t": (embedded.images, embedded.captions, matches.T),
+        "t2i": (embedded.captions, embedded.images, matches),
+    }
+    found: dict[str, Any] = {}
+    for way, (queries, gallery, truth) in sides.items():
+        hits = [
+            metrics.recall(block, truth[rows], 1)
+            for rows, block in model.score().blocks(queries, gallery)
+        ]
+        bins = binned(width(queries), np.concatenate(hits))
+        found[f"bins {way}"] = {"width": bins.width.tolist(), "recall@1": bins.value.tolist()}
+        found[f"bins~recall {way}"] = bins.correlation
+    captions, images = spoiled(model, embedded.dataset, images=100)
+    for kind, widths in (("unknown", captions), ("erased", images)):
+        half = RATIOS.index(0.5)
+        found[f"{kind} curve"] = widths.mean(0).tolist()
+        found[f"{kind} rises to 0.6"] = bool((np.diff(widths.mean(0)[: half + 2]) > 0).all())
+        found[f"rises@{kind}"] = float((widths[:, half] > widths[:, 0]).mean())
+    return found
+
+
+def tables(options: argparse.Namespace) -> None:
+    """Put the study's tables into the document, between its marks."""
+    plan = STUDIES[options.name]
+    runs = _read(RECORD)[options.name]
+    by_row = {row: [run for run in runs if run["row"] == row] for row in plan.rows}
+    present = {row: found for row, found in by_row.items() if found}
+    for split in plan.test:
+        between_marks(DOCUMENT, f"{options.name}:{split}", _retrieval_table(present, split))
+    between_marks(DOCUMENT, f"{options.name}:sigma", _sigma_table(present))
+
+
+def _retrieval_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], split: str) -> str:
+    kinds = ("r_precision", "recall@1", "recall@5", "recall@10", "map@r")
+    columns = [(way, kind) for way in ("i2t", "t2i") for kind in kinds]
+    short = {"r_precision": "R-P", "map@r": "MAP@R"}
+    titles = [f"{way} {short.get(kind, kind.replace('recall', 'R'))}" for way, kind in columns]
+    lines = [["method", *titles, "seeds"]]
+    for row, runs in rows.items():
+        cells = [spread([100 * run[split][way][kind] for run in runs]) for way, kind in columns]
+        lines.append([row, *cells, str(len(runs))])
+    return _markdown(lines)
+
+
+def _sigma_table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    keys = {
+        "bins~recall i2t": "R@1 over σ bins, images",
+        "bins~recall t2i": "captions",
+        "rises@erased": "images wider at half erased",
+        "erased rises to 0.6": "mean σ rises to 60 % erased",
+        "rises@unknown": "captions wider at half `<unk>`",
+        "unknown rises to 0.6": "mean σ rises to 60 % `<unk>`",
+    }
+    lines = [["method", *keys.values()]]
+    for row, runs in rows.items():
+        found = [run["sigma"] for run in runs if "sigma" in run]
+        if found:
+            cells = [_cell([sigma[key] for sigma in found]) for key in keys]
+            lines.append([row, *cells])
+    return _markdown(lines)
+
+
+def _cell(values: Sequence[float | bool]) -> str:
+    if isinstance(values[0], bool):
+        return f"{sum(values)} of {len(values)}"
+    return spread(values, digits=2)
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    rows = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _changes(row: str, setting: Settings) -> list[str]:
+    """The changes of the recipe that make it this row with this setting."""
+    method = {"attention_hidden": 128, **ENTRIES[row].method}
+    own = [f"{key}={json.dumps(value)}" for key, value in setting.items()]
+    return [f"method={json.dumps(method)}", *own]
+
+
+def _in_turn(job: Any, tasks: Sequence[Any], jobs: int) -> list[Any]:  # noqa: ANN401
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(job, tasks))
+
+
+def _root(study: Study) -> Path:
+    base = os.environ.get("PCME_DATA")
+    if base is None:
+        sys.exit("set PCME_DATA to the folder that holds the datasets")
+    return Path(base) / study.folder
+
+
+def _plain(name: str) -> str:
+    return "-".join("".join(c if c.isalnum() or c == "+" else " " for c in name).split())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.is_file() else {}  # type: ignore[no-any-return]
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
