@@ -191,22 +191,6 @@ def _density_topk() -> list[Row]:
 
 
 def bench_coco_shape() -> list[Row]:
-    """In a process of its own, so that its peak memory is its own."""
-    command = [sys.executable, "-m", "bench", "--coco-shape"]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    found = json.loads(out.splitlines()[-1])
-    note = f"peak memory {found['gigabytes']:.2f} GB (limit 2); {found['metrics']}"
-    row = within(
-        "5,000 x 25,000 D=1,024, both ways, R@k, medR, PMRP",
-        found["seconds"],
-        found["product"],
-        float("inf"),
-        note,
-    )
-    return [Row(**{**row.__dict__, "limit": "< 2 GB", "met": found["gigabytes"] < 2})]
-
-
-def coco_shape() -> None:
     """COCO-5K's shape on synthetic embeddings: i2t and t2i, streamed."""
     images, captions = gaussians(5000, 1024, seed=0), gaussians(25_000, 1024, seed=1)
     owner = torch.arange(25_000) // 5
@@ -235,7 +219,10 @@ def coco_shape() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     x, y = images.mean, captions.mean
     (product,) = best(lambda: [x[i : i + 1000] @ y.T for i in range(0, 5000, 1000)], repeats=3)
-    print(json.dumps({"seconds": seconds, "gigabytes": peak, "product": product, "metrics": found}))
+    note = f"peak memory {peak:.2f} GB (limit 2); {found}"
+    what = "5,000 x 25,000 D=1,024, both ways, R@k, medR, PMRP"
+    row = within(what, seconds, product, float("inf"), note)
+    return [Row(**{**row.__dict__, "limit": "< 2 GB", "met": peak < 2})]
 
 
 def _l2_vectors(name: str, items: Gaussian, side: int) -> np.ndarray:
@@ -278,20 +265,32 @@ PARTS = {
 }
 
 
+ALONE = ("coco", "growth")
+"""Parts that measure memory: each in a process of its own."""
+
+
+def in_own_process(part: str) -> list[Row]:
+    """The rows of a part that another process has measured."""
+    command = [sys.executable, "-m", "bench", part, "--rows"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [Row(**row) for row in json.loads(out.splitlines()[-1])]
+
+
 def main() -> None:
     """Run all parts, or those named."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
-    parser.add_argument("--coco-shape", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--rows", action="store_true", help="print the rows as JSON, keep nothing")
     options = parser.parse_args()
-    if options.coco_shape:
-        coco_shape()
-        return
     chosen = options.parts or list(PARTS)
     rows = []
     for part in chosen:
         print(f"{part} …", file=sys.stderr, flush=True)
-        rows += PARTS[part]()
+        apart = part in ALONE and not options.rows
+        rows += in_own_process(part) if apart else PARTS[part]()
+    if options.rows:
+        print(json.dumps([row.__dict__ for row in rows]))
+        return
     report(merge(rows, HERE / "results.json"), HERE / "results.json")
 
 

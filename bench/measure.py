@@ -57,6 +57,13 @@ def within(what: str, ours: float, other: float, at_most: float, note: str = "")
     return Row(what, _ms(ours), _ms(other), ratio, f"≤ {at_most:g}×", ratio <= at_most, note)
 
 
+def no_larger(what: str, ours: float, other: float, at_most: float, note: str = "") -> Row:
+    """A row of memory: ours should be at most `at_most` times the yardstick, both in bytes."""
+    ratio = ours / other
+    sizes = [f"{size / 2**20:.0f} MiB" for size in (ours, other)]
+    return Row(what, *sizes, ratio, f"≤ {at_most:g}×", ratio <= at_most, note)
+
+
 def report(rows: list[Row], path: Path) -> None:
     """Print the table and write it with the machine's description."""
     print(f"\n{'what':<58}{'ours':>12}{'yardstick':>12}{'ratio':>9}  {'limit':<9}ok")

@@ -112,6 +112,8 @@ class Validation(_Frozen):
     """When and on what a run is judged; never on the test split."""
 
     split: str = "val"
+    share: float | None = Field(default=None, gt=0, lt=1)
+    """Hold back so much of the training images and judge on them, instead of on `split`."""
     every_epochs: int = Field(default=1, ge=1)
     max_captions: int = Field(default=5000, gt=0)
     """Captions that are scored; the first ones of a seeded shuffle when there are more."""

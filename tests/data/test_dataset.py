@@ -156,3 +156,17 @@ def test_pictures_are_remembered_up_to_the_limit(tmp_path):
         kept.load(2)
     assert (len(kept), kept.id(1), kept.path(1)) == (3, "b.png", tmp_path / "b.png")
     assert kept.stamp(1) == files.stamp(1)
+
+
+def test_divided_is_a_random_share_and_the_rest(tmp_path):
+    data = toy(tmp_path, images=10)
+    rest, held = data.divided(0.3)
+    ids = [{part.images.id(i) for i in range(len(part.images))} for part in (rest, held)]
+    assert (len(ids[0]), len(ids[1])) == (7, 3)
+    assert ids[0] | ids[1] == {data.images.id(i) for i in range(10)}
+    assert (rest.split, held.split) == (data.split, "val")
+    assert sorted((*rest.captions, *held.captions)) == sorted(data.captions)
+    again, other = data.divided(0.3)[1], data.divided(0.3, seed=1)[1]
+    assert held.captions == again.captions != other.captions
+    with pytest.raises(DataError, match="least"):
+        data.subset([0]).divided(0.5)

@@ -16,7 +16,7 @@ from pcme.checkpoint import newest
 from pcme.recipe import from_record
 from pcme.training import Reporter, train
 from pcme.training.precision import Precision
-from tests.training.trained import TINY, Interrupt, Notes, logged, same, same_run, weights
+from tests.training.trained import SHORT, TINY, Interrupt, Notes, logged, same, same_run, weights
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -319,3 +319,17 @@ def test_a_patient_run_cut_short_stops_at_the_same_place(tmp_path, monkeypatch, 
     judged.count = newest(tmp_path / "cut" / "checkpoints").step // 3
     train(recipe, tmp_path / "cut", resume=True)
     assert same_run(tmp_path / "cut", tmp_path / "straight")
+
+
+def test_a_share_of_the_training_images_can_be_held_back_to_validate_on(tmp_path):
+    seen = []
+
+    class Sizes(Reporter):
+        def begin(self, run):
+            seen.append((len(run.train_set.images), len(run.val_set.images), run.val_set.split))
+
+    train(SHORT, tmp_path / "split", reporter=Sizes())
+    held_back = SHORT.changed(["validation.share=0.25", "validation.split=nowhere"])
+    train(held_back, tmp_path / "share", reporter=Sizes())
+    whole = seen[0][0]
+    assert seen[1] == (whole - round(whole / 4), round(whole / 4), "val")

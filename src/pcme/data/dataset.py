@@ -25,6 +25,7 @@ from PIL import Image
 from pcme.data.pixels import MAX_PIXELS, decode
 from pcme.data.problems import Problems
 from pcme.data.stored import Stored
+from pcme.data.streams import stream
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.matches import UNSAID, Matches
 from pcme.registry import Registry
@@ -290,6 +291,19 @@ class CaptionDataset:
         if self.labels is None:
             return np.zeros(len(self.images), np.bool_)
         return np.asarray(self.labels.values.any(1))
+
+    def divided(self, share: float, *, seed: int = 0) -> tuple["CaptionDataset", "CaptionDataset"]:
+        """(the rest, a random share of the images as split "val"); the same ones for one seed."""
+        count = len(self.images)
+        if count < 2:
+            raise DataError(
+                f"{self.where} has {count} usable images - one to train on and one to validate "
+                "with are the least"
+            )
+        held = min(count - 1, max(1, round(share * count)))
+        order = stream(seed, "held back").permutation(count)
+        rest, val = (np.sort(part) for part in (order[held:], order[:held]))
+        return self.subset(rest), self.subset(val, split="val")
 
     def subset(self, images: ArrayLike, *, split: str | None = None) -> "CaptionDataset":
         """These images in this order, with all of their captions; a mask or indices."""

@@ -4,16 +4,13 @@ Where the folder has no split of that kind, a share of its training images is he
 ones in every run, so that runs can be compared.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from pcme.data.dataset import CaptionDataset, Dataset, recognised, registry
 from pcme.data.problems import Problems
-from pcme.data.streams import stream
-from pcme.errors import ConfigError, DataError
+from pcme.errors import ConfigError
 
 __all__ = ["Own"]
 
@@ -60,7 +57,10 @@ class Own(Dataset):
         # Both parts are read from the same list: what is wrong with it is said once.
         noted = problems if split == "train" else None
         whole = inner.load(self._source(inner), noted)
-        return whole if given is not None else self._part(whole, split)
+        if given is not None:
+            return whole
+        train, val = whole.divided(self.share, seed=self.seed)
+        return val if split == "val" else replace(train, split="train")
 
     @property
     def _inner(self) -> Dataset:
@@ -74,14 +74,3 @@ class Own(Dataset):
             f'{self.root} has no split "train" - it has: {", ".join(inner.splits)} - call one of '
             "them train, or leave the splits out"
         )
-
-    def _part(self, whole: CaptionDataset, split: str) -> CaptionDataset:
-        count = len(whole.images)
-        if count < 2:
-            raise DataError(
-                f"{self.root} has {count} usable image - one to train on and one to validate with "
-                "are the least"
-            )
-        held = min(count - 1, max(1, round(self.share * count)))
-        order = stream(self.seed, "held back").permutation(count)
-        return whole.subset(np.sort(order[:held] if split == "val" else order[held:]), split=split)

@@ -38,9 +38,14 @@ def prepared(
 ) -> Run:
     """A run at its beginning; `out` is its folder, made if need be."""
     dataset, problems = _dataset(recipe, data_root), Problems(strict=strict)
-    loaded = _contrastable(dataset.load(recipe.train_split, problems), recipe)
+    loaded = dataset.load(recipe.train_split, problems)
+    if recipe.validation.share is None:
+        held_back = dataset.load(recipe.validation.split, problems)
+    else:
+        loaded, held_back = loaded.divided(recipe.validation.share)
+    loaded = _contrastable(loaded, recipe)
     train_set = replace(loaded, images=Remembered(loaded.images))
-    val_set = _validation_set(dataset, recipe, problems)
+    val_set = _validation_set(held_back, recipe)
     _require_fitting_vectors(recipe, train_set)
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)
     vectors, coverage = _vectors(recipe, vocab)
@@ -169,9 +174,8 @@ def _refuse_long_warmups(run: Run) -> None:
             )
 
 
-def _validation_set(dataset: Dataset, recipe: Recipe, problems: Problems) -> CaptionDataset:
-    """The validation split; when it has too many captions, the images of a seeded choice."""
-    whole = dataset.load(recipe.validation.split, problems)
+def _validation_set(whole: CaptionDataset, recipe: Recipe) -> CaptionDataset:
+    """What is judged on; when it has too many captions, the images of a seeded choice."""
     if not len(whole.images) or not len(whole.captions):
         raise DataError(
             f"{whole.where} has no usable images or captions to validate on - set another "
