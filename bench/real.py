@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -91,14 +91,28 @@ class Study:
     recipe: str
     folder: str
     test: tuple[str, ...]
-    choosing: tuple[str, ...]
+    choosing: tuple[str, ...] = ()
     """Changes of the recipe with which settings are chosen: never a test image."""
-    rows: tuple[str, ...] = field(default_factory=lambda: tuple(ENTRIES))
+    always: tuple[str, ...] = ()
+    """Changes of the recipe in all runs."""
+    rows: tuple[str, ...] = tuple(ENTRIES)
+    like: str | None = None
+    """Takes the settings found for this study instead of a search of its own."""
 
+
+MAIN = (
+    "VSE0", "VSE++", "PVSE K = 2, hardest", "InfoNCE", "PCME++", "PCME, μ only", "PCME, J = 7",
+    "PCME, analytic", "**PCME, overlap**",
+)  # fmt: skip
 
 STUDIES = {
     "cub": Study(
         "cub-effnet", "cub", ("test", "seen"), ("train_split=train1", "validation.split=val1")
+    ),
+    "cub-finetune": Study("cub-effnet-finetune", "cub", ("test", "seen"), rows=MAIN, like="cub"),
+    # its dev images are the test, so that a part of its training images takes their place
+    "flickr8k": Study(
+        "flickr8k-effnet", "flickr8k", ("dev",), always=("validation.share=0.1",), rows=MAIN
     ),
 }
 
@@ -120,7 +134,10 @@ def main() -> None:
 def search(options: argparse.Namespace) -> None:
     """Train every candidate of every row on the choosing split; note what each reached."""
     study = STUDIES[options.name]
-    rows = [row for row in options.only or study.rows if ENTRIES[row].like is None]
+    if study.like is not None:
+        sys.exit(f"{options.name} takes the settings of {study.like}: search that")
+    wanted = [ENTRIES[row].like or row for row in options.only or study.rows]
+    rows = list(dict.fromkeys(wanted))
     tasks = [(row, setting) for row in rows for setting in candidates(ENTRIES[row])]
 
     def tried(task: tuple[str, Settings]) -> dict[str, Any]:
@@ -148,9 +165,10 @@ def candidates(entry: Entry) -> Iterator[Settings]:
 def chosen(study: str, row: str) -> Settings:
     """The candidate with the best mean R-Precision on the choosing split."""
     name = ENTRIES[row].like or row
-    trials = [trial for trial in _read(SEARCHED).get(study, []) if trial["row"] == name]
+    where = STUDIES[study].like or study
+    trials = [trial for trial in _read(SEARCHED).get(where, []) if trial["row"] == name]
     if not trials:
-        sys.exit(f"no settings of {name} for {study} yet: python -m bench.real search {study}")
+        sys.exit(f"no settings of {name} for {where} yet: python -m bench.real search {where}")
     best = max(trials, key=lambda trial: mean_precision(trial["figures"]))
     setting: Settings = best["setting"]
     return setting
@@ -193,7 +211,7 @@ def train(study: Study, out: Path, changes: Sequence[str], seed: int) -> tuple[f
         start = time.perf_counter()
         command = [sys.executable, "-m", "pcme", "train", study.recipe, "--json", "--resume"]
         place = ["--out", str(out), "--data-root", str(_root(study)), "--seed", str(seed)]
-        sets = [part for change in changes for part in ("--set", change)]
+        sets = [part for change in (*study.always, *changes) for part in ("--set", change)]
         print(f"{out.name} ...", file=sys.stderr, flush=True)
         ended = subprocess.run(
             [*command, *place, *sets, "--workers", "1"],

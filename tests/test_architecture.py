@@ -73,8 +73,8 @@ SHARED = {
     "authors": ("vocabulary", "weights"),
     "methods": ("base", "regularisers", "mixing", "triplets", "pcme"),
     "training": (
-        "interrupts", "events", "precision", "phases", "runs", "card", "faults", "journal",
-        "preparing", "steps", "saves", "loop",
+        "interrupts", "events", "memory", "precision", "phases", "runs", "card", "faults",
+        "journal", "preparing", "steps", "saves", "loop",
     ),
     "nn": ("attention", "backbone", "heads", "hub", "recurrent", "captions", "images"),
     "data": (

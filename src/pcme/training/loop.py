@@ -18,6 +18,7 @@ from pcme.training import journal
 from pcme.training.card import card
 from pcme.training.faults import explained
 from pcme.training.interrupts import deferred
+from pcme.training.memory import keep_freed
 from pcme.training.phases import trained_groups
 from pcme.training.preparing import loader, prepared, validation_features
 from pcme.training.runs import Figures, Reporter, Run
@@ -39,6 +40,7 @@ def train(
 ) -> Model:
     """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints."""
     said = reporter or Reporter()
+    keep_freed()
     run = prepared(recipe, Path(out), data_root, workers, strict, said)
     with explained(run):
         found = resumed(run, resume, said)
