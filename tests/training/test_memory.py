@@ -13,10 +13,10 @@ assert {keep} == False or keep_freed()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(3):
-    torch.ones(8_000_000).add_(1)
+    torch.ones(20_000_000).add_(1)
 before = faults()
 for _ in range(20):
-    torch.ones(8_000_000).add_(1)
+    torch.ones(20_000_000).add_(1)
 print(faults() - before)
 """
 
