@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ import pcme
 from bench.tables import between_marks, spread
 from pcme import data, metrics
 from pcme.data.problems import Problems
+from pcme.data.streams import stream
 from pcme.embedding import Gaussian
-from pcme.evaluation import Embedded, embed, retrieval
+from pcme.evaluation import Embedded, embed, retrieval, within
 from pcme.held import kept
 from pcme.uncertainty import RATIOS, binned, spoiled, width
 
@@ -51,6 +52,10 @@ class Entry:
     tried: tuple[Any, ...]
     like: str | None = None
     """Takes the settings found for this row instead of a search of its own."""
+    always: tuple[str, ...] = ()
+    """Changes of the recipe in all runs of this row."""
+    judged: Literal["across", "within"] = "across"
+    """Settings are chosen by retrieval across the modalities, or within each."""
 
 
 def _pvse(embeddings: int, negatives: str, like: str | None = None) -> Entry:
@@ -81,7 +86,11 @@ ENTRIES: Mapping[str, Entry] = {
     "PCME, J = 7": Entry({"kind": "pcme", "likelihood": "sampled"}, "kl_weight", (0.064, 0.3)),
     "PCME, analytic": Entry({"kind": "pcme"}, "kl_weight", (0.064, 0.3)),
     "**PCME, overlap**": Entry(PCME_OVERLAP, "breadth_weight", (0.0, 0.5)),
-}
+    "HIB": Entry(
+        {"kind": "hib", "side": "both"}, "kl_weight", (0.05, 0.01),
+        always=("sampling.kind=pairs",), judged="within",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,7 +155,9 @@ def search(options: argparse.Namespace) -> None:
         out = options.runs / f"{options.name}-search" / f"{_plain(row)}-{label}"
         changes = [*study.choosing, *_changes(row, setting)]
         _, figures = train(study, out, changes, seed=0)
-        return {"row": row, "setting": dict(setting), "figures": figures}
+        split = pcme.load(out).recipe.validation.split
+        alone = {"within": measures(study, out, (split,))["within"]} if judged_within(row) else {}
+        return {"row": row, "setting": dict(setting), "figures": figures | alone}
 
     found = _in_turn(tried, tasks, options.jobs)
     whole = _read(SEARCHED)
@@ -169,14 +180,21 @@ def chosen(study: str, row: str) -> Settings:
     trials = [trial for trial in _read(SEARCHED).get(where, []) if trial["row"] == name]
     if not trials:
         sys.exit(f"no settings of {name} for {where} yet: python -m bench.real search {where}")
-    best = max(trials, key=lambda trial: mean_precision(trial["figures"]))
+    best = max(trials, key=lambda trial: judged(name, trial["figures"]))
     setting: Settings = best["setting"]
     return setting
 
 
-def mean_precision(figures: Mapping[str, Mapping[str, float]]) -> float:
-    """R-Precision, the mean of both ways."""
+def judged(row: str, figures: Mapping[str, Mapping[str, float]]) -> float:
+    """R-Precision, the mean of both ways; or of both modalities."""
+    if judged_within(row):
+        return float(np.mean(list(figures["within"].values())))
     return (figures["i2t"]["r_precision"] + figures["t2i"]["r_precision"]) / 2
+
+
+def judged_within(row: str) -> bool:
+    """Whether the row's method compares items of one modality."""
+    return ENTRIES[row].judged == "within"
 
 
 def study(options: argparse.Namespace) -> None:
@@ -192,7 +210,7 @@ def study(options: argparse.Namespace) -> None:
         setting = chosen(options.name, row)
         seconds, _ = train(plan, out, _changes(row, setting), seed)
         found = {"row": row, "seed": seed, "setting": dict(setting), "seconds": seconds}
-        return {**found, **measures(plan, out)}
+        return {**found, **measures(plan, out, plan.test)}
 
     for seed in range(options.seeds):  # whole seeds first: what is finished can be read
         for run in _in_turn(measured, [(row, seed) for row in rows], options.jobs):
@@ -226,25 +244,45 @@ def train(study: Study, out: Path, changes: Sequence[str], seed: int) -> tuple[f
     return found["seconds"], found["figures"]
 
 
-def measures(study: Study, out: Path) -> dict[str, Any]:
-    """Retrieval on each test split; on the first, what σ says too."""
+def measures(study: Study, out: Path, splits: Sequence[str]) -> dict[str, Any]:
+    """Retrieval on each split; on the first, within each modality, and what σ says too."""
     model = pcme.load(out)
     dataset = data.create(model.recipe.data.kind, root=_root(study))
     found: dict[str, Any] = {}
-    for split in study.test:
+    for split in splits:
         part = dataset.load(split, Problems())
         frozen = all(phase.backbone == "frozen" for phase in model.recipe.phases)
         features = kept(model, part, model.transform, workers=1) if frozen else None
         embedded = embed(model, part, Problems(), workers=1, features=features)
         matches = embedded.dataset.matches()
         found[split] = retrieval(model.score(), embedded.images, embedded.captions, matches)
-        if split == study.test[0] and isinstance(embedded.images, Gaussian):
-            found["sigma"] = _sigma(model, embedded)
+        if split == splits[0]:
+            found |= {"within": _within(model, embedded)} if part.classes is not None else {}
+            found |= {"sigma": _sigma(model, embedded)} if split in study.test else {}
     return found
+
+
+def _within(model: pcme.Model, embedded: Embedded) -> dict[str, float]:
+    """R-Precision by class among the images, and among 2,000 captions."""
+    dataset = embedded.dataset
+    assert dataset.classes is not None, "checked by the caller"
+    of_image = np.asarray(dataset.classes.values)
+    some = np.sort(stream(0, "within").permutation(len(dataset.captions))[:2000])
+    sides = {
+        "images": (embedded.images, of_image),
+        "captions": (embedded.captions[some], of_image[dataset.caption_image[some]]),
+    }
+    score = model.score()
+    return {
+        name: float(np.nanmean(within(score, items, classes)))
+        for name, (items, classes) in sides.items()
+    }
 
 
 def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
     """R@1 over ten bins of σ, both ways; mean log σ as pixels and words are erased."""
+    if not isinstance(embedded.images, Gaussian):
+        return {}
     matches = embedded.dataset.matches()
     sides = {
         "i2t": (embedded.images, embedded.captions, matches.T),
@@ -277,17 +315,30 @@ def tables(options: argparse.Namespace) -> None:
     for split in plan.test:
         between_marks(DOCUMENT, f"{options.name}:{split}", _retrieval_table(present, split))
     between_marks(DOCUMENT, f"{options.name}:sigma", _sigma_table(present))
+    if all("within" in run for runs in present.values() for run in runs):
+        between_marks(DOCUMENT, f"{options.name}:within", _within_table(present))
 
 
 def _retrieval_table(rows: Mapping[str, Sequence[Mapping[str, Any]]], split: str) -> str:
     kinds = ("r_precision", "recall@1", "recall@5", "recall@10", "map@r")
     columns = [(way, kind) for way in ("i2t", "t2i") for kind in kinds]
+    rows = {row: runs for row, runs in rows.items() if not judged_within(row)}
     short = {"r_precision": "R-P", "map@r": "MAP@R"}
     titles = [f"{way} {short.get(kind, kind.replace('recall', 'R'))}" for way, kind in columns]
     lines = [["method", *titles, "seeds"]]
     for row, runs in rows.items():
         cells = [spread([100 * run[split][way][kind] for run in runs]) for way, kind in columns]
         lines.append([row, *cells, str(len(runs))])
+    return _markdown(lines)
+
+
+def _within_table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    lines = [["method", "images among images", "captions among captions"]]
+    for row, runs in rows.items():
+        sides = ("images", "captions")
+        lines.append(
+            [row, *(spread([100 * run["within"][side] for run in runs]) for side in sides)]
+        )
     return _markdown(lines)
 
 
@@ -302,7 +353,7 @@ def _sigma_table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     }
     lines = [["method", *keys.values()]]
     for row, runs in rows.items():
-        found = [run["sigma"] for run in runs if "sigma" in run]
+        found = [run["sigma"] for run in runs if run["sigma"]]
         if found:
             cells = [_cell([sigma[key] for sigma in found]) for key in keys]
             lines.append([row, *cells])
@@ -324,7 +375,7 @@ def _changes(row: str, setting: Settings) -> list[str]:
     """The changes of the recipe that make it this row with this setting."""
     method = {"attention_hidden": 128, **ENTRIES[row].method}
     own = [f"{key}={json.dumps(value)}" for key, value in setting.items()]
-    return [f"method={json.dumps(method)}", *own]
+    return [*ENTRIES[row].always, f"method={json.dumps(method)}", *own]
 
 
 def _in_turn(job: Any, tasks: Sequence[Any], jobs: int) -> list[Any]:  # noqa: ANN401

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import DataError, Gaussian, Matches, metrics, recipes, scores
+from pcme import DataError, Gaussian, Matches, Points, metrics, recipes, scores
 from pcme.data.problems import Problems
 from pcme.data.text import Vocab
-from pcme.evaluation import embed, retrieval
+from pcme.evaluation import embed, retrieval, within
 from pcme.model import Model
 from tests.helpers import photos, random_gaussians
 
@@ -51,3 +51,19 @@ def test_a_split_without_a_usable_image_is_named(tmp_path):
     model = Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8))
     with pytest.raises(DataError, match="photos/train: none of its 2 images can be used"):
         embed(model, data, Problems())
+
+
+def test_within_against_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    items = Points(torch.randn(12, 1, 4, generator=generator))
+    classes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0, 0, 1, 7])
+    found = within(scores.create("mean"), items, classes)
+    for i in range(12):
+        others = [j for j in range(12) if j != i]
+        nearest = sorted(others, key=lambda j: float((items.x[i] - items.x[j]).norm()))
+        truth = [j for j in others if classes[j] == classes[i]]
+        if not truth:
+            assert np.isnan(found[i])
+            continue
+        hits = [classes[j] == classes[i] for j in nearest[: len(truth)]]
+        assert found[i] == pytest.approx(np.mean(hits))

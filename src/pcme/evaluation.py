@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Float64, Int, Int64
 from torch import Tensor
 
 from pcme import metrics
@@ -22,7 +22,7 @@ from pcme.matches import Matches
 from pcme.model import Model
 from pcme.scores.base import Score
 
-__all__ = ["Embedded", "embed", "retrieval"]
+__all__ = ["Embedded", "embed", "retrieval", "within"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,20 @@ def retrieval(
         "i2t": _measured(score, images, captions, matches.T),
         "t2i": _measured(score, captions, images, matches),
     }
+
+
+def within(
+    score: Score, items: Embedding, classes: Int[np.ndarray, " n"]
+) -> Float64[np.ndarray, " n"]:
+    """R-Precision of each item among the others of its modality, by class; NaN where it is alone.
+
+    Holds the matrix of all pairs.
+    """
+    same = classes[:, None] == classes[None]
+    np.fill_diagonal(same, False)
+    matrix = score(items, items)
+    matrix.fill_diagonal_(-torch.inf)  # behind all others: nobody searches for what he has
+    return metrics.r_precision(matrix, Matches.from_dense(same))
 
 
 def _measured(
