@@ -6,7 +6,7 @@ import tarfile
 import pytest
 from PIL import Image
 
-from pcme.data import find, names
+from pcme.data import create, find, names
 from pcme.data.own import Own
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError
@@ -114,3 +114,9 @@ def test_what_cannot_be_split_is_explained(tmp_path):
 def test_a_folder_is_found_as_what_it_is_not_as_own(tmp_path):
     assert "own" in names()
     assert type(find(table(tmp_path))).__name__ == "Table"
+
+
+def test_a_root_given_as_text_is_a_folder(tmp_path):
+    """As a recipe's JSON, or --set data.root=..., has it."""
+    folder = table(tmp_path)
+    assert create("own", root=str(folder)) == create("own", root=folder) == Own(folder)

@@ -38,7 +38,9 @@ for _module in pkgutil.iter_modules(__path__):
 
 
 def create(name: str, **params: object) -> Dataset:
-    """The dataset called `name` (or its alias), with these parameters."""
+    """The dataset called `name` (or its alias), with these parameters; `root` may be text."""
+    if isinstance(root := params.get("root"), str):
+        params["root"] = Path(root)
     return registry.create(name, **params)
 
 
