@@ -52,8 +52,6 @@ class Entry:
     tried: tuple[Any, ...]
     like: str | None = None
     """Takes the settings found for this row instead of a search of its own."""
-    always: tuple[str, ...] = ()
-    """Changes of the recipe in all runs of this row."""
     judged: Literal["across", "within"] = "across"
     """Settings are chosen by retrieval across the modalities, or within each."""
 
@@ -87,8 +85,7 @@ ENTRIES: Mapping[str, Entry] = {
     "PCME, analytic": Entry({"kind": "pcme"}, "kl_weight", (0.064, 0.3)),
     "**PCME, overlap**": Entry(PCME_OVERLAP, "breadth_weight", (0.0, 0.5)),
     "HIB": Entry(
-        {"kind": "hib", "side": "both"}, "kl_weight", (0.05, 0.01),
-        always=("sampling.kind=pairs",), judged="within",
+        {"kind": "hib", "side": "both"}, "kl_weight", (0.05, 0.01), judged="within"
     ),
 }  # fmt: skip
 
@@ -107,6 +104,8 @@ class Study:
     rows: tuple[str, ...] = tuple(ENTRIES)
     like: str | None = None
     """Takes the settings found for this study instead of a search of its own."""
+    positives: str = "matches"
+    """Which pairs of a batch are true, for all methods that compare across the modalities."""
 
 
 MAIN = (
@@ -116,14 +115,18 @@ MAIN = (
 
 STUDIES = {
     "cub": Study(
-        "cub-effnet", "cub", ("test", "seen"), ("train_split=train1", "validation.split=val1")
+        "cub-effnet", "cub", ("test", "seen"), ("train_split=train1", "validation.split=val1"),
+        positives="diagonal",
     ),
-    "cub-finetune": Study("cub-effnet-finetune", "cub", ("test", "seen"), rows=MAIN, like="cub"),
+    "cub-finetune": Study(
+        "cub-effnet-finetune", "cub", ("test", "seen"), rows=MAIN, like="cub",
+        positives="diagonal",
+    ),
     # its dev images are the test, so that a part of its training images takes their place
     "flickr8k": Study(
         "flickr8k-effnet", "flickr8k", ("dev",), always=("validation.share=0.1",), rows=MAIN
     ),
-}
+}  # fmt: skip
 
 
 def main() -> None:
@@ -153,7 +156,7 @@ def search(options: argparse.Namespace) -> None:
         row, setting = task
         label = "-".join(str(value) for value in setting.values())
         out = options.runs / f"{options.name}-search" / f"{_plain(row)}-{label}"
-        changes = [*study.choosing, *_changes(row, setting)]
+        changes = [*study.choosing, *_changes(study, row, setting)]
         _, figures = train(study, out, changes, seed=0)
         split = pcme.load(out).recipe.validation.split
         alone = {"within": measures(study, out, (split,))["within"]} if judged_within(row) else {}
@@ -208,7 +211,7 @@ def study(options: argparse.Namespace) -> None:
         row, seed = task
         out = options.runs / options.name / f"{_plain(row)}-{seed}"
         setting = chosen(options.name, row)
-        seconds, _ = train(plan, out, _changes(row, setting), seed)
+        seconds, _ = train(plan, out, _changes(plan, row, setting), seed)
         found = {"row": row, "seed": seed, "setting": dict(setting), "seconds": seconds}
         return {**found, **measures(plan, out, plan.test)}
 
@@ -371,11 +374,12 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _changes(row: str, setting: Settings) -> list[str]:
+def _changes(study: Study, row: str, setting: Settings) -> list[str]:
     """The changes of the recipe that make it this row with this setting."""
-    method = {"attention_hidden": 128, **ENTRIES[row].method}
+    pairs = {} if judged_within(row) else {"positives": study.positives}
+    method = {"attention_hidden": 128, **pairs, **ENTRIES[row].method}
     own = [f"{key}={json.dumps(value)}" for key, value in setting.items()]
-    return [*ENTRIES[row].always, f"method={json.dumps(method)}", *own]
+    return [f"method={json.dumps(method)}", *own]
 
 
 def _in_turn(job: Any, tasks: Sequence[Any], jobs: int) -> list[Any]:  # noqa: ANN401
