@@ -273,7 +273,10 @@ def _within(model: pcme.Model, embedded: Embedded) -> dict[str, float]:
     some = np.sort(stream(0, "within").permutation(len(dataset.captions))[:2000])
     sides = {
         "images": (embedded.images, of_image),
-        "captions": (embedded.captions[torch.from_numpy(some)], of_image[dataset.caption_image[some]]),
+        "captions": (
+            embedded.captions[torch.from_numpy(some)],
+            of_image[dataset.caption_image[some]],
+        ),
     }
     score = model.score()
     return {

@@ -101,3 +101,9 @@ def test_an_augmented_image_is_kept_in_as_many_views_as_asked_for(tmp_path, monk
     assert kept_parts(tmp_path) == {"val": 1}
     train(flipped.changed(["augment.views=3"]), tmp_path / "kept")
     assert kept_parts(tmp_path) == {"train": 6, "val": 1}
+
+
+def test_where_every_block_learns_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
+    train(CUT.changed(["phases.1.backbone=2"]), tmp_path / "run")
+    assert kept_parts(tmp_path) == {"train": 1, "val": 1}

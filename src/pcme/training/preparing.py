@@ -223,7 +223,8 @@ def _features(
     A frozen backbone is held as a whole; one whose last blocks learn, up to those.
     """
     network = run.model.images.network
-    partly = isinstance(phase.backbone, int) and network.chained
+    top = phase.backbone if isinstance(phase.backbone, int) else 0
+    partly = network.chained and 0 < top < len(network.blocks())
     if phase.task != "match" or not (phase.backbone == "frozen" or partly):
         return ()
     views = 1 if transform.deterministic else run.recipe.augment.views
@@ -233,7 +234,6 @@ def _features(
             "its features of four draws of every image"
         )
         return ()
-    top = phase.backbone if isinstance(phase.backbone, int) else 0
     return [
         kept(
             run.model,
