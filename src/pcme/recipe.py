@@ -140,7 +140,8 @@ class Recipe(_Frozen):
     average: float | None = Field(default=None, gt=0, lt=1)
     """The decay of an exponential moving average of the weights; None: no average."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """What backbones compute in while they train; weights, heads and losses are always float32."""
+    """What backbones and attentions compute in while they train; weights, embeddings and losses are
+    always float32. bfloat16 is faster on processors that know it."""
     seed: int = 0
 
     def changed(self, assignments: Sequence[str]) -> "Recipe":

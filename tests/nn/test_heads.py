@@ -5,7 +5,14 @@ import torch
 from torch.nn import functional as F
 
 from pcme import ConfigError
-from pcme.nn.heads import HeadOptions, MeanHead, PointsHead, SigmaHead, softly_bounded
+from pcme.nn.heads import (
+    HeadOptions,
+    MeanHead,
+    PointsHead,
+    SeveralPoints,
+    SigmaHead,
+    softly_bounded,
+)
 
 
 def generator(seed=0):
@@ -134,3 +141,19 @@ def test_several_points_that_make_no_sense_are_refused(wrong):
     kind = {"covariance": "none"} if "mean_attention" in wrong else {}
     with pytest.raises(ConfigError, match="points"):
         HeadOptions(8, **kind, **wrong)
+
+
+@pytest.mark.parametrize("head", [MeanHead, SigmaHead, PointsHead])
+def test_under_autocast_only_the_attention_is_in_16_bits(head):
+    points = 2 if head is PointsHead else 1
+    covariance = "diagonal" if head is SigmaHead else "none"
+    options = HeadOptions(6, points=points, covariance=covariance)
+    made = head(5, 4, options, project=True, generator=torch.Generator().manual_seed(0))
+    local, pooled = torch.randn(3, 7, 5), torch.randn(3, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow = made(local, pooled, None)
+    wide = made(local, pooled, None)
+    found, expected = (x.x if isinstance(x, SeveralPoints) else x for x in (narrow, wide))
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, expected)
+    assert torch.allclose(found, expected, atol=0.02)

@@ -1,5 +1,8 @@
 """Local attention: a weighted sum of an item's sites, with weights computed from the sites.
 
+Under autocast the weights come from products in 16 bits, nearly all of the work; what they weigh is
+summed in single precision.
+
 Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
 """
 
@@ -7,7 +10,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-__all__ = ["LocalAttention", "SeveralAttentions"]
+__all__ = ["LocalAttention", "SeveralAttentions", "single_precision"]
+
+
+def single_precision(like: Tensor) -> torch.autocast:
+    """A `with` block that autocast leaves alone, on the device of a tensor."""
+    return torch.autocast(like.device.type, enabled=False)
 
 
 class LocalAttention(nn.Module):
@@ -34,7 +42,7 @@ class LocalAttention(nn.Module):
         self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
     ) -> Float[Tensor, "b s"]:
         """How much each site counts: at least 0, 1 in all, 0 where the mask is False."""
-        logits = self.outer(torch.tanh(self.inner(sites))).squeeze(-1)
+        logits = self.outer(torch.tanh(self.inner(sites))).squeeze(-1).to(sites.dtype)
         if mask is not None:
             logits = logits.masked_fill(~mask, -torch.inf)
         return torch.softmax(logits, -1)
@@ -43,7 +51,9 @@ class LocalAttention(nn.Module):
         self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
     ) -> Float[Tensor, "b d"]:
         """The attended sites."""
-        return torch.einsum("bs,bsd->bd", self.weights(sites, mask), sites)
+        weights = self.weights(sites, mask)
+        with single_precision(sites):
+            return torch.einsum("bs,bsd->bd", weights, sites)
 
 
 class SeveralAttentions(nn.Module):
@@ -70,7 +80,8 @@ class SeveralAttentions(nn.Module):
         self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
     ) -> Float[Tensor, "b k d"]:
         """The attended sites, K times."""
-        logits = self.outer(torch.tanh(self.inner(sites)))
+        logits = self.outer(torch.tanh(self.inner(sites))).to(sites.dtype)
         if mask is not None:
             logits = logits.masked_fill(~mask[:, :, None], -torch.inf)
-        return torch.softmax(logits, 1).transpose(1, 2) @ sites
+        with single_precision(sites):
+            return torch.softmax(logits, 1).transpose(1, 2) @ sites

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from pcme.embedding import Points
 from pcme.errors import ConfigError
-from pcme.nn.attention import LocalAttention, SeveralAttentions
+from pcme.nn.attention import LocalAttention, SeveralAttentions, single_precision
 from pcme.nn.backbone import Features
 
 __all__ = [
@@ -106,10 +106,12 @@ class MeanHead(nn.Module):
         mask: Bool[Tensor, "b s"] | None,
     ) -> Float[Tensor, "b dim"]:
         """The means, of length one."""
-        base = self.base(pooled)
-        if self.attention is not None and self.fc is not None:
-            base = base + torch.sigmoid(self.fc(self.attention(local, mask)))
-        return F.normalize(self.norm(base), dim=-1)
+        attended = None if self.attention is None else self.attention(local, mask)
+        with single_precision(pooled):
+            base = self.base(pooled)
+            if attended is not None and self.fc is not None:
+                base = base + torch.sigmoid(self.fc(attended))
+            return F.normalize(self.norm(base), dim=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +153,11 @@ class PointsHead(nn.Module):
         mask: Bool[Tensor, "b s"] | None,
     ) -> SeveralPoints:
         """The points, of length one, and their residuals."""
-        residuals = torch.sigmoid(self.fc(self.attention(local, mask)))
-        points = self.norm(self.base(pooled)[:, None] + residuals)
-        return SeveralPoints(F.normalize(points, dim=-1), residuals)
+        attended = self.attention(local, mask)
+        with single_precision(pooled):
+            residuals = torch.sigmoid(self.fc(attended))
+            points = self.norm(self.base(pooled)[:, None] + residuals)
+            return SeveralPoints(F.normalize(points, dim=-1), residuals)
 
 
 class SigmaHead(nn.Module):
@@ -194,13 +198,15 @@ class SigmaHead(nn.Module):
         mask: Bool[Tensor, "b s"] | None,
     ) -> Float[Tensor, "b out"]:
         """log σ, softly within the bounds."""
-        value = self.base(spread)
-        if self.attention is not None and self.fc is not None:
-            attended = self.fc(self.attention(local, mask))
-            value = value + (torch.sigmoid(attended) if self.squashed else attended)
-        if self.norm is not None:
-            value = self.norm(value)
-        return softly_bounded(value + self.offset, *self.bounds)
+        attended = None if self.attention is None else self.attention(local, mask)
+        with single_precision(spread):
+            value = self.base(spread)
+            if attended is not None and self.fc is not None:
+                seen = self.fc(attended)
+                value = value + (torch.sigmoid(seen) if self.squashed else seen)
+            if self.norm is not None:
+                value = self.norm(value)
+            return softly_bounded(value + self.offset, *self.bounds)
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:

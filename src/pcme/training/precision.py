@@ -1,9 +1,9 @@
 """Precision: the encoders' products in 16 bits, everything that decides in 32.
 
-Weights, optimiser, heads, embeddings and losses stay in single precision. Within `narrow`, which is
-for the backbones, torch's autocast runs matrix products and convolutions in 16 bits. bfloat16 has
-the range of float32 and needs nothing else; float16 does not, so that its gradients are scaled up
-before they can vanish.
+Weights, optimiser, embeddings and losses stay in single precision, and so do the heads but for the
+attention's weights. Within `narrow` torch's autocast runs the other matrix products, those of the
+backbones, and convolutions in 16 bits. bfloat16 has the range of float32 and needs nothing else;
+float16 does not, so that its gradients are scaled up before they can vanish.
 """
 
 from collections.abc import Mapping

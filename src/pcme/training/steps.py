@@ -81,7 +81,7 @@ def _match_loss(run: Run, batch: Batch, phase: Phase) -> tuple[Float[Tensor, ""]
 
 
 def _images(run: Run, inputs: Shaped[Tensor, "b ..."], phase: Phase) -> Embedding:
-    """`Model.embed_images` with the backbone in the run's precision; the heads are in float32.
+    """`Model.embed_images` in the run's precision; what the heads decide is in float32.
 
     Inputs are 8-bit pixels, or what was kept of a held backbone: its maps, or its last features.
     """
@@ -94,7 +94,8 @@ def _images(run: Run, inputs: Shaped[Tensor, "b ..."], phase: Phase) -> Embeddin
             features = run.model.images.network.above(maps, phase.backbone).float()
     else:
         features = inputs.to(run.model.device)
-    return run.model.images(features)  # type: ignore[no-any-return]
+    with run.precision.narrow():
+        return run.model.images(features)  # type: ignore[no-any-return]
 
 
 def _captions(run: Run, batch: Batch) -> Embedding:
