@@ -93,6 +93,11 @@ class Moments:
         """Var Q = 2 θ₂."""
         return 2 * self.spread2 + 4 * self.shift2
 
+    def columns(self, count: int) -> "Moments":
+        """Those of the first items."""
+        parts = (self.spread, self.spread2, self.shift, self.shift2)
+        return Moments(*(part[:, :count] for part in parts))
+
     def scaled_to_unit_mean(self) -> "Moments":
         """The moments of Q / E Q: numbers of order one, whose squares do not underflow."""
         mean = self.mean

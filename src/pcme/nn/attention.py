@@ -6,6 +6,8 @@ summed in single precision.
 Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -13,9 +15,11 @@ from torch import Tensor, nn
 __all__ = ["LocalAttention", "SeveralAttentions", "single_precision"]
 
 
-def single_precision(like: Tensor) -> torch.autocast:
+def single_precision(like: Tensor) -> AbstractContextManager[object]:
     """A `with` block that autocast leaves alone, on the device of a tensor."""
-    return torch.autocast(like.device.type, enabled=False)
+    device = like.device.type
+    known = torch.amp.is_autocast_available(device)  # the meta device has none
+    return torch.autocast(device, enabled=False) if known else nullcontext()
 
 
 class LocalAttention(nn.Module):

@@ -14,6 +14,7 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.scores.base import LogProbability, registry, require_gaussian
 from pcme.scores.plans import (
+    COLUMNS,
     Lifted,
     LiftedPlan,
     Normal,
@@ -23,6 +24,7 @@ from pcme.scores.plans import (
     Shortlist,
     Side,
     lift_l2,
+    whole_columns,
 )
 
 
@@ -93,10 +95,10 @@ class AnalyticPlan(Plan):
     def block(self, rows: Rows, columns: slice) -> Tensor:
         """Moments in strips of items whose temporaries the allocator can keep, then one pass."""
         start, stop, _ = columns.indices(len(self.right))
-        step = max(1, SMALL_BYTES // (32 * self.left.dim))
+        step = COLUMNS * max(1, SMALL_BYTES // (32 * self.left.dim * COLUMNS))
         left = self._factors(self.left[rows])
         strips = (self.right[i : min(stop, i + step)] for i in range(start, stop, step))
-        parts = [left.moments(self._factors(strip)) for strip in strips]
+        parts = [self._moments(left, strip) for strip in strips]
 
         def gather(flat: Tensor) -> quadrature.Side:
             query, item = flat // (stop - start), flat % (stop - start)
@@ -104,6 +106,10 @@ class AnalyticPlan(Plan):
 
         moments = quadrature.Moments.cat(parts)
         return quadrature.score_pairs(moments, gather, *self.score.parameters)
+
+    def _moments(self, left: quadrature.Factors, items: Gaussian) -> quadrature.Moments:
+        whole = Gaussian(whole_columns(items.mean), whole_columns(items.log_sigma))
+        return left.moments(self._factors(whole)).columns(len(items))
 
     def _factors(self, items: Gaussian) -> quadrature.Factors:
         return quadrature.Factors.of(_float64(items), self.centre)

@@ -22,6 +22,10 @@ QUERY_ROWS = 1024
 CACHE_BYTES = 16 << 20
 """Temporaries of a step that several passes go over: small enough to stay near the cache."""
 
+COLUMNS = 48
+"""A product is given a multiple of so many columns: what is left over goes through other code of
+the libraries, which rounds otherwise, and equal items would differ by where they stand."""
+
 Side = Literal["query", "item"]
 Rows = slice | Int[Tensor, " n"]
 
@@ -52,9 +56,10 @@ class Lifted:
     offset: Float[Tensor, " n"]
 
     def products(self, items: "Lifted") -> Float[Tensor, "q g"]:
-        """All scores."""
-        own = self.offset[:, None] + items.offset
-        return torch.addmm(own, self.vectors, items.vectors.T)
+        """All scores; those of equal items are equal."""
+        own = self.offset[:, None] + whole_columns(items.offset)
+        found = torch.addmm(own, self.vectors, whole_columns(items.vectors).T)
+        return found[:, : len(items.offset)]
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,16 @@ class SampledPlan(Plan):
 
     def _draw(self, items: Embedding, rows: slice, side: Side) -> Tensor:
         return sampling.draw(items, rows, self.samples, seed=self.seed, side=side)
+
+
+def whole_columns(items: Float[Tensor, "g ..."]) -> Float[Tensor, "p ..."]:
+    """The items and as many zeros as a multiple of COLUMNS takes.
+
+    >>> whole_columns(torch.ones(50, 3)).shape
+    torch.Size([96, 3])
+    """
+    missing = -len(items) % COLUMNS
+    return torch.cat((items, items.new_zeros(missing, *items.shape[1:]))) if missing else items
 
 
 def lift_l2(x: Float[Tensor, "n d"], own: Float[Tensor, " n"], side: Side) -> Lifted:
