@@ -7,6 +7,7 @@ import torch
 from pcme import DataError, Gaussian, Matches, Points, metrics, recipes, scores
 from pcme.data.problems import Problems
 from pcme.data.text import Vocab
+from pcme.data.transforms import normalise
 from pcme.evaluation import embed, retrieval, within
 from pcme.model import Model
 from tests.helpers import photos, random_gaussians
@@ -67,3 +68,29 @@ def test_within_against_a_loop():
             continue
         hits = [classes[j] == classes[i] for j in nearest[: len(truth)]]
         assert found[i] == pytest.approx(np.mean(hits))
+
+
+class Rows:
+    """Features in which the third image is missing."""
+
+    def __init__(self, model, dataset):
+        self.model, self.dataset = model, dataset
+
+    def row(self, index):
+        network = self.model.images.network
+        pixels = self.model.transform(self.dataset.images.load(index))[None]
+        with torch.no_grad():
+            return None if index == 2 else network(normalise(pixels, network.mean, network.std))[0]
+
+
+def test_features_take_the_place_of_pixels(tmp_path):
+    dataset = photos(tmp_path)
+    vocab = Vocab.build(dataset.captions)
+    model = Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8)).eval()
+    problems = Problems()
+    found = embed(model, dataset, problems, features=Rows(model, dataset))
+    whole = embed(model, dataset, Problems())
+    kept = [i for i in range(len(dataset.images)) if i != 2]
+    assert torch.allclose(found.images.mean, whole.images.mean[kept], atol=1e-5)
+    assert len(found.dataset.images) == len(dataset.images) - 1
+    assert problems.counts == {"image-unreadable": 1}

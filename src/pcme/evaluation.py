@@ -74,6 +74,9 @@ def embed(
             "`pcme data check`"
         )
     kept = np.concatenate(indices)
+    if features is not None:
+        for index in np.setdiff1d(np.arange(len(dataset.images)), kept).tolist():
+            problems.add("image-unreadable", dataset.images.id(index), "has no features")
     part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
     return Embedded(part, joined(parts), _embedded_captions(model, part, batch_size))
 

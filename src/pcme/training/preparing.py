@@ -94,8 +94,13 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
 
 
 def validation_features(run: Run, phase: Phase) -> FeatureRows | None:
-    """What a frozen backbone makes of the validation images, which every validation needs."""
-    if run.val_set.image_vectors is not None or phase.backbone != "frozen":
+    """What a backbone that no run changes makes of the validation images, for all runs.
+
+    Weights that this run has trained are its own: nobody would look for their features again.
+    """
+    so_far = run.recipe.phases[: run.recipe.phases.index(phase) + 1]
+    untouched = all(part.backbone == "frozen" and part.task == "match" for part in so_far)
+    if run.val_set.image_vectors is not None or not untouched:
         return None
     return kept(
         run.model, run.val_set, run.model.transform, workers=run.workers, problems=run.problems
