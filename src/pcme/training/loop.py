@@ -115,7 +115,7 @@ def _validate(run: Run, phase: Phase, said: Reporter) -> None:
     with run.average.apply_to(run.model) if run.average is not None else nullcontext():
         embedded = embed(
             run.model, run.val_set, run.problems, workers=run.workers,
-            features=validation_features(run, phase),
+            features=validation_features(run, phase, said),
         )  # fmt: skip
         score = run.model.score()
         figures = retrieval(score, embedded.images, embedded.captions, embedded.dataset.matches())

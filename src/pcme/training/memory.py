@@ -1,8 +1,7 @@
 """Memory of a CPU run: what a step frees is kept for the next one.
 
 A step allocates the same large tensors as the one before. By default glibc gives them back to the
-kernel when they are freed, and the kernel clears every page of them again: a good part of a step
-on cached features.
+kernel when they are freed, and the kernel clears every page of them again.
 """
 
 import ctypes

@@ -93,7 +93,7 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
     )
 
 
-def validation_features(run: Run, phase: Phase) -> FeatureRows | None:
+def validation_features(run: Run, phase: Phase, said: Reporter) -> FeatureRows | None:
     """What a backbone that no run changes makes of the validation images, for all runs.
 
     Weights that this run has trained are its own: nobody would look for their features again.
@@ -103,7 +103,12 @@ def validation_features(run: Run, phase: Phase) -> FeatureRows | None:
     if run.val_set.image_vectors is not None or not untouched:
         return None
     return kept(
-        run.model, run.val_set, run.model.transform, workers=run.workers, problems=run.problems
+        run.model,
+        run.val_set,
+        run.model.transform,
+        workers=run.workers,
+        problems=run.problems,
+        progress=partial(said.waiting, "features of the validation images"),
     )
 
 
