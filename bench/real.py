@@ -115,7 +115,7 @@ MAIN = (
 
 STUDIES = {
     "cub": Study(
-        "cub-effnet", "cub", ("test", "seen"), ("train_split=train1", "validation.split=val1"),
+        "cub-effnet", "cub", ("test", "seen"), ("train_split=train2", "validation.split=val2"),
         positives="diagonal",
     ),
     "cub-finetune": Study(
@@ -162,10 +162,14 @@ def search(options: argparse.Namespace) -> None:
         alone = {"within": measures(study, out, (split,))["within"]} if judged_within(row) else {}
         return {"row": row, "setting": dict(setting), "figures": figures | alone}
 
-    found = _in_turn(tried, tasks, options.jobs)
-    whole = _read(SEARCHED)
-    old = [trial for trial in whole.get(options.name, []) if trial["row"] not in rows]
-    _write(SEARCHED, {**whole, options.name: [*old, *found]})
+    found = [
+        trial
+        for trial in _read(SEARCHED).get(options.name, [])
+        if not any(trial["row"] == row for row in rows)
+    ]
+    for trial in _in_turn(tried, tasks, options.jobs):
+        found.append(trial)  # noted at once: what is finished outlives what interrupts the rest
+        _write(SEARCHED, {**_read(SEARCHED), options.name: found})
     for row in rows:
         print(row, chosen(options.name, row))
 
@@ -218,7 +222,7 @@ def study(options: argparse.Namespace) -> None:
     for seed in range(options.seeds):  # whole seeds first: what is finished can be read
         for run in _in_turn(measured, [(row, seed) for row in rows], options.jobs):
             done[run["row"], run["seed"]] = run
-        _write(RECORD, {**_read(RECORD), options.name: list(done.values())})
+            _write(RECORD, {**_read(RECORD), options.name: list(done.values())})
     tables(options)
 
 
@@ -385,9 +389,10 @@ def _changes(study: Study, row: str, setting: Settings) -> list[str]:
     return [f"method={json.dumps(method)}", *own]
 
 
-def _in_turn(job: Any, tasks: Sequence[Any], jobs: int) -> list[Any]:  # noqa: ANN401
+def _in_turn(job: Any, tasks: Sequence[Any], jobs: int) -> Iterator[Any]:  # noqa: ANN401
+    """The results in the order of the tasks, each as soon as those before it are there."""
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(job, tasks))
+        yield from pool.map(job, tasks)
 
 
 def _root(study: Study) -> Path:
