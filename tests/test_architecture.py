@@ -33,6 +33,7 @@ LAYERS = {
     "sampling": 2,
     "likelihood": 3,
     "calibration": 3,
+    "confidence": 4,
     "metrics": 3,
     "scores": 3,
     "data": 3,
@@ -61,6 +62,7 @@ SIDEWAYS = {
     ("registry", "errors"),
     ("nn.backbone", "data.text"),
     ("nn.captions.hub", "data.text"),
+    ("evaluation.running", "held"),
     ("cli", "__init__"),
     ("__main__", "cli"),
 }
@@ -70,6 +72,10 @@ SHARED = {
     "scores": ("plans", "search", "base"),
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),
     "cli": ("reporter", "output"),
+    "evaluation": (
+        "embedded", "plausible", "protocol", "results", "intervals", "passes", "choosing", "running",
+    ),
+    "confidence": ("quantiles", "curve", "presence", "refusal", "stored"),
     "authors": ("vocabulary", "weights"),
     "methods": ("base", "regularisers", "mixing", "triplets", "pcme"),
     "training": (
