@@ -73,7 +73,8 @@ SHARED = {
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),
     "cli": ("reporter", "output"),
     "evaluation": (
-        "embedded", "plausible", "protocol", "results", "intervals", "passes", "choosing", "running",
+        "embedded", "plausible", "protocol", "results", "intervals", "passes", "choosing",
+        "running",
     ),
     "confidence": ("quantiles", "curve", "presence", "refusal", "stored"),
     "authors": ("vocabulary", "weights"),

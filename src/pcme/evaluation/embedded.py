@@ -1,28 +1,21 @@
-"""Evaluate: embed a split, score it both ways, measure against the truth.
-
-Figures are per-query means; what a random order would reach (`chance`) stands beside them.
-Paper: §4.1.
-"""
+"""Embed a split: every image once and every caption once."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int, Int64
+from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from pcme import metrics
 from pcme.data.batches import FeatureRows, image_batches
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
-from pcme.matches import Matches
 from pcme.model import Model
-from pcme.scores.base import Score
 
-__all__ = ["Embedded", "embed", "retrieval", "within"]
+__all__ = ["Embedded", "embed"]
 
 
 @dataclass(frozen=True)
@@ -99,41 +92,3 @@ def _stored_batches(
         if found:
             rows, vectors = zip(*found, strict=True)
             yield np.array(rows, np.int64), torch.stack(vectors)
-
-
-def retrieval(
-    score: Score, images: Embedding, captions: Embedding, matches: Matches
-) -> dict[str, dict[str, float]]:
-    """{direction: {metric: mean}} of both directions; `matches` has captions as queries."""
-    return {
-        "i2t": _measured(score, images, captions, matches.T),
-        "t2i": _measured(score, captions, images, matches),
-    }
-
-
-def within(
-    score: Score, items: Embedding, classes: Int[np.ndarray, " n"]
-) -> Float64[np.ndarray, " n"]:
-    """R-Precision of each item among the others of its modality, by class; NaN where it is alone.
-
-    Holds the matrix of all pairs.
-    """
-    same = classes[:, None] == classes[None]
-    np.fill_diagonal(same, False)
-    matrix = score(items, items)
-    matrix.fill_diagonal_(-torch.inf)  # behind all others: nobody searches for what he has
-    return metrics.r_precision(matrix, Matches.from_dense(same))
-
-
-def _measured(
-    score: Score, queries: Embedding, gallery: Embedding, matches: Matches
-) -> dict[str, float]:
-    values: dict[str, list[np.ndarray]] = {}
-    for rows, block in score.blocks(queries, gallery):
-        some = matches[rows]
-        values.setdefault("r_precision", []).append(metrics.r_precision(block, some))
-        values.setdefault("map@r", []).append(metrics.map_at_r(block, some))
-        for k in (1, 5, 10):
-            values.setdefault(f"recall@{k}", []).append(metrics.recall(block, some, k))
-    values["chance"] = [metrics.chance(matches)]
-    return {name: float(np.nanmean(np.concatenate(parts))) for name, parts in values.items()}

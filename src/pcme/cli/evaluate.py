@@ -1,0 +1,148 @@
+"""pcme evaluate: how good a run is on a split, by one score or by many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from pcme.evaluation import Evaluation, Interval, Report
+
+__all__ = ["register"]
+
+NAMES = {
+    "r_precision": "R-Precision",
+    "recall@1": "Recall@1",
+    "recall@5": "Recall@5",
+    "recall@10": "Recall@10",
+    "rsum": "RSUM",
+    "map@r": "mAP@R",
+    "median_rank": "median rank",
+    "mean_rank": "mean rank",
+    "chance": "R-Precision by chance",
+    "pmrp": "PMRP, mean",
+    "pmrp@0": "PMRP, ζ = 0",
+    "pmrp@1": "PMRP, ζ = 1",
+    "pmrp@2": "PMRP, ζ = 2",
+}
+"""What figures are called in the table."""
+
+RANKS = ("median_rank", "mean_rank")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    examples = "pcme evaluate runs/aviary · pcme evaluate runs/cub --split seen --scores all"
+    app.command(epilog=f"[bold]Examples:[/bold] {examples}")(evaluate)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    *,
+    data_root: Annotated[
+        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split: test, seen, val, ...")] = "test",
+    scores: Annotated[
+        str | None,
+        typer.Option(help='"all", or names as in mean,csd; the model\'s own without it.'),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for the values of every query, a file a score.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Measure retrieval both ways on a split: R-Precision, recall and more, with 95 % intervals."""
+    from pcme.evaluation import evaluate as run_evaluation
+
+    with progress_bar() as bar:
+        bars = cache(bar)
+        report = run_evaluation(
+            run,
+            data_root=data_root,
+            split=split,
+            scores=scores,
+            workers=workers,
+            waiting=lambda what, done, total: bars(what)(done, total),
+        )
+    if out is not None:
+        report.save(out)
+    for note in report.notes:
+        typer.echo(note, err=True)
+    if report.problems:
+        typer.echo(report.problems.summary(), err=True)
+    if as_json:
+        records = [result.record() for result in report.results]
+        print_json(records if len(records) > 1 else records[0])
+        return
+    _print_report(report)
+    if out is not None:
+        typer.echo(f"wrote {out}")
+
+
+def _print_report(report: Report) -> None:
+    first = report.results[0]
+    typer.echo(f"{first.dataset}: {first.gallery:,} images, {first.queries:,} captions")
+    if len(report.results) == 1:
+        _print_one(first)
+    else:
+        _print_several(report)
+
+
+def _print_one(result: Evaluation) -> None:
+    """Every figure of one score, both ways."""
+    from pcme.evaluation import intervals
+
+    ways = [(way.figures, intervals(way)) for way in (result.i2t, result.t2i)]
+    names = list(dict.fromkeys(name for figures, _ in ways for name in figures))
+    rows = [
+        (_title(name), *(_cell(name, figures, spans) for figures, spans in ways)) for name in names
+    ]
+    print_table((f"by {_described(result)}", "images → captions", "captions → images"), rows)
+    typer.echo(f"RSUM of both ways: {result.rsum:.1f}")
+    typer.echo("in %, but for ranks and RSUM; in brackets the 95 % interval over queries")
+
+
+def _print_several(report: Report) -> None:
+    """The two figures that matter most of each score, both ways."""
+    from pcme.evaluation import intervals
+
+    shown = ("r_precision", "recall@1")
+    rows = []
+    for result in report.results:
+        ways = [(way.figures, intervals(way, shown)) for way in (result.i2t, result.t2i)]
+        cells = [_cell(name, figures, spans) for figures, spans in ways for name in shown]
+        rows.append((result.score, *cells))
+    columns = [f"{way} {NAMES[name]}" for way in ("i2t", "t2i") for name in shown]
+    print_table(("score, %", *columns), rows)
+    typer.echo("in brackets the 95 % interval over queries; --json and --out have all figures")
+
+
+def _described(result: Evaluation) -> str:
+    parameters = ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in result.parameters.items()
+    )
+    return f"{result.score} ({parameters})" if parameters else result.score
+
+
+def _title(name: str) -> str:
+    prefix, _, base = name.rpartition(" ")
+    return f"{prefix.upper()} {NAMES.get(base, base)}".strip()
+
+
+def _cell(name: str, figures: Mapping[str, float], spans: Mapping[str, Interval]) -> str:
+    """ "26.3 [25.1, 27.4]", or a dash where there is nothing to say."""
+    if name not in figures or math.isnan(figures[name]):
+        return "–"
+    factor = 1 if name.endswith(RANKS) else 100
+    value, low, high = (factor * x for x in (figures[name], spans[name].low, spans[name].high))
+    return f"{value:.1f}" if math.isnan(low) else f"{value:.1f} [{low:.1f}, {high:.1f}]"

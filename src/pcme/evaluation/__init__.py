@@ -1,0 +1,33 @@
+"""Evaluate: embed a split, score it both ways, measure against the truth, query by query.
+
+`evaluate` does it all for a run; `embed`, `protocol` and `evaluated` are its steps. The result is
+an `Evaluation`, which keeps the value of every metric for every query. docs/EVALUATION.md says
+what each figure means.
+
+Paper: §4.1.
+"""
+
+from pcme.evaluation.embedded import Embedded, embed
+from pcme.evaluation.intervals import Interval, intervals
+from pcme.evaluation.passes import evaluated, name_of, retrieval, within
+from pcme.evaluation.protocol import Protocol, Truth, protocol
+from pcme.evaluation.results import Direction, Evaluation
+from pcme.evaluation.running import Report, evaluate
+
+__all__ = [
+    "Direction",
+    "Embedded",
+    "Evaluation",
+    "Interval",
+    "Protocol",
+    "Report",
+    "Truth",
+    "embed",
+    "evaluate",
+    "evaluated",
+    "intervals",
+    "name_of",
+    "protocol",
+    "retrieval",
+    "within",
+]

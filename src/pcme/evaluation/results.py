@@ -1,0 +1,233 @@
+"""Results: what an evaluation came to, query by query; means are taken at the edge.
+
+Everything that is said of a model, a mean, an interval, a test against another model, a plot over
+bins of σ, follows from these values. NaN is where a query has no right answer.
+
+Paper: §4.1.1.
+"""
+
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from pcme import atomic
+from pcme.errors import ConfigError, FormatError
+
+__all__ = [
+    "FOLDED",
+    "RECALLS",
+    "WAYS",
+    "Direction",
+    "Evaluation",
+    "Way",
+    "figure_names",
+    "split_name",
+]
+
+FOLDED = "1k "
+"""Values whose names begin so are of COCO's folds: averaged within each, then over all."""
+
+RECALLS = ("recall@1", "recall@5", "recall@10")
+"""What rsum sums."""
+
+FORMAT = "pcme-evaluation-1"
+WAYS: tuple["Way", "Way"] = ("i2t", "t2i")
+
+Way = Literal["i2t", "t2i"]
+PerQuery = Float64[np.ndarray, " q"]
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """One direction's values of every metric, one for each query.
+
+    `rank` is that of the first right answer, from 1. `clusters` and `folds` number the queries that
+    belong together: by class, or by image where there are no classes, and by fold (-1: none).
+    """
+
+    values: Mapping[str, PerQuery]
+    ids: tuple[str, ...]
+    gallery: int
+    clusters: Int64[np.ndarray, " q"]
+    folds: Int64[np.ndarray, " q"]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def of(self, name: str) -> PerQuery:
+        """The values called `name`, or an error that lists those there are."""
+        if name not in self.values:
+            raise ConfigError(
+                f'no values called "{name}" - there are: {", ".join(self.values)} - PMRP needs '
+                "labels, 1k and eccv need COCO's test split"
+            )
+        return self.values[name]
+
+    @cached_property
+    def figures(self) -> dict[str, float]:
+        """The figure of every metric: shares from 0 to 1, ranks, and rsum from 0 to 3."""
+        return {name: self.figure(name) for name in figure_names(self.values)}
+
+    def figure(self, name: str) -> float:
+        """One figure: a mean, "median_rank", "mean_rank", or "rsum" of this direction."""
+        prefix, base = split_name(name)
+        if base == "rsum":
+            return sum(self.figure(prefix + part) for part in RECALLS)
+        values = self.of(prefix + ("rank" if base in ("median_rank", "mean_rank") else base))
+        parts = [part[~np.isnan(part)] for part in self._parts(name, values)]
+        middles = [_middle(part, base) for part in parts if len(part)]
+        return float(np.mean(middles)) if middles else math.nan
+
+    def _parts(self, name: str, values: PerQuery) -> list[PerQuery]:
+        if not name.startswith(FOLDED):
+            return [values]
+        return [values[self.folds == fold] for fold in range(self.folds.max() + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What one score came to on one split, both ways."""
+
+    dataset: str
+    """The dataset and its split, as in "cub/test"."""
+    score: str
+    parameters: Mapping[str, Any]
+    """Of the score, such as its scale and shift."""
+    i2t: Direction
+    t2i: Direction
+    digest: str
+    """That of the protocol: equal for evaluations of the same queries and right answers."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def queries(self) -> int:
+        """How many captions there are: the queries of t2i, the gallery of i2t."""
+        return len(self.t2i)
+
+    @property
+    def gallery(self) -> int:
+        """How many images there are: the gallery of t2i, the queries of i2t."""
+        return self.t2i.gallery
+
+    def way(self, name: Way) -> Direction:
+        """One of the two directions."""
+        return self.i2t if name == "i2t" else self.t2i
+
+    @property
+    def rsum(self) -> float:
+        """The sum of recall@1, 5 and 10 of both directions in per cent, from 0 to 600."""
+        return 100 * (self.i2t.figure("rsum") + self.t2i.figure("rsum"))
+
+    def record(self) -> dict[str, Any]:
+        """What `pcme evaluate --json` prints: figures, the score's name, captions and images."""
+        return {
+            "i2t": _plain(self.i2t.figures),
+            "t2i": _plain(self.t2i.figures),
+            "score": self.score,
+            "queries": self.queries,
+            "gallery": self.gallery,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write every value to one .npz file, atomically (no pickle)."""
+        arrays = {
+            f"{way}/{name}": array for way in WAYS for name, array in _arrays(self.way(way)).items()
+        }
+        arrays["about"] = _bytes(json.dumps(self._about()))
+        try:
+            with atomic.replacing(Path(path)) as draft, draft.open("wb") as stream:
+                np.savez_compressed(stream, allow_pickle=False, **arrays)
+        except OSError as error:
+            raise FormatError(
+                f"{path} cannot be written - {error.strerror or error} - is its folder there?"
+            ) from error
+
+    @staticmethod
+    def load(path: str | Path) -> "Evaluation":
+        """Read what `save` wrote, bit for bit."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = dict(file)
+            about = json.loads(_text(arrays["about"]))
+            if about.pop("format") != FORMAT:
+                raise ValueError("another format")
+            ways = {way: _direction(arrays, way, about.pop(way)) for way in WAYS}
+            return Evaluation(**{**about, **ways, "notes": tuple(about["notes"])})
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(
+                f"{path} is not a saved evaluation - {error} - write one with `pcme evaluate --out`"
+            ) from error
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "dataset": self.dataset,
+            "score": self.score,
+            "parameters": dict(self.parameters),
+            "digest": self.digest,
+            "notes": list(self.notes),
+            **{way: self.way(way).gallery for way in WAYS},
+        }
+
+
+def figure_names(values: Mapping[str, object]) -> list[str]:
+    """The figures that follow from values of these names, in the order of the values.
+
+    >>> figure_names({"recall@1": 0, "recall@5": 0, "recall@10": 0, "rank": 0})
+    ['recall@1', 'recall@5', 'recall@10', 'rsum', 'median_rank', 'mean_rank']
+    """
+    names = []
+    for name in values:
+        prefix, base = split_name(name)
+        names += [f"{prefix}median_rank", f"{prefix}mean_rank"] if base == "rank" else [name]
+        if base == RECALLS[-1] and all(prefix + part in values for part in RECALLS):
+            names.append(f"{prefix}rsum")
+    return names
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """ "1k recall@1" is ("1k ", "recall@1")."""
+    prefix, space, base = name.rpartition(" ")
+    return prefix + space, base
+
+
+def _middle(values: PerQuery, base: str) -> float:
+    """The mean; of ranks also the median, which the protocol rounds down."""
+    return math.floor(np.median(values)) if base == "median_rank" else float(values.mean())
+
+
+def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
+def _arrays(direction: Direction) -> dict[str, np.ndarray]:
+    values = {f"values/{name}": values for name, values in direction.values.items()}
+    # As one text: an array of strings is as wide as its longest one.
+    ids = _bytes(json.dumps(direction.ids))
+    return {**values, "ids": ids, "clusters": direction.clusters, "folds": direction.folds}
+
+
+def _direction(arrays: Mapping[str, np.ndarray], way: Way, gallery: int) -> Direction:
+    start = f"{way}/values/"
+    values = {
+        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
+    }
+    ids = tuple(json.loads(_text(arrays[f"{way}/ids"])))
+    return Direction(values, ids, gallery, arrays[f"{way}/clusters"], arrays[f"{way}/folds"])
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("ascii"), np.uint8)
+
+
+def _text(array: np.ndarray) -> str:
+    return array.tobytes().decode("ascii")

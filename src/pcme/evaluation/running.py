@@ -1,0 +1,163 @@
+"""Evaluate a run: its model on a split of its data, by one score or by many."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pcme import atomic, data
+from pcme.data.batches import FeatureRows
+from pcme.data.dataset import CaptionDataset, Dataset
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError
+from pcme.evaluation.choosing import chosen
+from pcme.evaluation.embedded import Embedded, embed
+from pcme.evaluation.intervals import intervals
+from pcme.evaluation.passes import evaluated, name_of
+from pcme.evaluation.protocol import protocol
+from pcme.evaluation.results import WAYS, Evaluation
+from pcme.held import kept
+from pcme.model import Model, load
+from pcme.recipe import Recipe
+
+__all__ = ["Report", "dataset_of", "evaluate", "split_of"]
+
+HELD_BACK = "val"
+"""The split of images that a run held back from training to judge itself on."""
+
+SUMMARY = "summary.json"
+
+Waiting = Callable[[str, int, int], None]
+"""(what, done, total): so much of something is done."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Evaluations of one run on one split, a score each; notes; what was wrong with the data."""
+
+    run: Path
+    results: tuple[Evaluation, ...]
+    notes: tuple[str, ...]
+    problems: Problems
+
+    def save(self, folder: str | Path) -> None:
+        """Write a .npz file for each score, and all figures with their intervals as JSON."""
+        target = Path(folder)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{target} cannot be the results' folder - {error.strerror} - give another --out"
+            ) from error
+        for result in self.results:
+            result.save(target / f"{result.score}.npz")
+        text = json.dumps([_summary(result) for result in self.results], indent=2)
+        atomic.write_text(target / SUMMARY, text + "\n")
+
+
+def evaluate(
+    run: str | Path,
+    *,
+    data_root: Path | None = None,
+    split: str = "test",
+    scores: str | Sequence[str] | None = None,
+    workers: int = 2,
+    waiting: Waiting = lambda what, done, total: None,
+) -> Report:
+    """What the model of a run comes to on a split: by its own score, "all", or those named."""
+    folder, problems = Path(run), Problems()
+    model = load(folder)
+    loaded = split_of(model.recipe, split, data_root=data_root, problems=problems)
+    found = _embedded(model, loaded, problems, workers, waiting)
+    asked = chosen(scores, model.score(), found.images, found.captions)
+    rules = protocol(found.dataset)
+    results = [
+        evaluated(
+            score,
+            found.images,
+            found.captions,
+            rules,
+            progress=partial(waiting, f"scores: {name_of(score)}"),
+        )
+        for score in asked.scores
+    ]
+    return Report(folder, tuple(results), (*asked.notes, *rules.notes), problems)
+
+
+def dataset_of(recipe: Recipe, data_root: Path | None = None) -> Dataset:
+    """The data of a recipe, in `data_root`, where the recipe says, or below $PCME_DATA."""
+    kind, params = recipe.data.kind, recipe.data.params
+    if data.registry.get(kind).layout and data_root is not None:
+        return data.create(kind, **{**params, "root": data_root})
+    if data.registry.get(kind).layout and "root" not in params:
+        return data.find(kind)
+    return data.create(kind, **params)
+
+
+def split_of(
+    recipe: Recipe,
+    split: str,
+    *,
+    data_root: Path | None = None,
+    problems: Problems | None = None,
+) -> CaptionDataset:
+    """A split of a run's data; "val" is also what the run held back from its training images."""
+    dataset, share = dataset_of(recipe, data_root), recipe.validation.share
+    held_back = share is not None and HELD_BACK not in dataset.splits
+    if held_back and share is not None and split == HELD_BACK:
+        return dataset.load(recipe.train_split, problems).divided(share)[1]
+    if split not in dataset.splits:
+        there = [*dataset.splits, *([f"{HELD_BACK} (held back)"] if held_back else [])]
+        raise ConfigError(
+            f'{recipe.data.kind} has no split "{split}" - it has: {", ".join(there)} - choose one '
+            "with --split"
+        )
+    return dataset.load(split, problems)
+
+
+def _embedded(
+    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, waiting: Waiting
+) -> Embedded:
+    """The split's embeddings; what a backbone that no run changes makes of it is kept."""
+    features = _features(model, dataset, problems, workers, waiting)
+    return embed(
+        model,
+        dataset,
+        problems,
+        workers=workers,
+        features=features,
+        progress=partial(waiting, "images"),
+    )
+
+
+def _features(
+    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, waiting: Waiting
+) -> FeatureRows | None:
+    phases = model.recipe.phases
+    untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in phases)
+    if dataset.image_vectors is not None or not untouched:
+        return None
+    return kept(
+        model,
+        dataset,
+        model.transform,
+        workers=workers,
+        problems=problems,
+        progress=partial(waiting, "features of the images"),
+    )
+
+
+def _summary(result: Evaluation) -> dict[str, Any]:
+    """The figures of a score with their intervals."""
+    spans = {
+        way: {
+            name: None if math.isnan(span.low) else [span.low, span.high]
+            for name, span in intervals(result.way(way)).items()
+        }
+        for way in WAYS
+    }
+    about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
+    return {**result.record(), "intervals": spans, **about}
