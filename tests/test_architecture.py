@@ -49,6 +49,8 @@ LAYERS = {
     "evaluation": 6,
     "held": 6,
     "uncertainty": 6,
+    "analysis": 7,
+    "calibrating": 7,
     "truth": 7,
     "training": 7,
     "demo": 8,
@@ -73,10 +75,10 @@ SHARED = {
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),
     "cli": ("reporter", "output"),
     "evaluation": (
-        "embedded", "plausible", "protocol", "results", "intervals", "passes", "choosing",
+        "embedded", "plausible", "protocols", "results", "intervals", "passes", "choosing",
         "running",
     ),
-    "confidence": ("quantiles", "curve", "presence", "refusal", "stored"),
+    "confidence": ("quantiles", "curve", "presence", "refusal", "stored", "parts"),
     "authors": ("vocabulary", "weights"),
     "methods": ("base", "regularisers", "mixing", "triplets", "pcme"),
     "training": (

@@ -119,11 +119,11 @@ def _print_several(report: Report) -> None:
     rows = []
     for result in report.results:
         ways = [(way.figures, intervals(way, shown)) for way in (result.i2t, result.t2i)]
-        cells = [_cell(name, figures, spans) for figures, spans in ways for name in shown]
+        cells = [_short(figures[name], spans[name]) for figures, spans in ways for name in shown]
         rows.append((result.score, *cells))
-    columns = [f"{way} {NAMES[name]}" for way in ("i2t", "t2i") for name in shown]
+    columns = [f"{short} {way}" for way in ("i2t", "t2i") for short in ("R-P", "R@1")]
     print_table(("score, %", *columns), rows)
-    typer.echo("in brackets the 95 % interval over queries; --json and --out have all figures")
+    typer.echo("± is half of the 95 % interval over queries; --json and --out have all figures")
 
 
 def _described(result: Evaluation) -> str:
@@ -137,6 +137,14 @@ def _described(result: Evaluation) -> str:
 def _title(name: str) -> str:
     prefix, _, base = name.rpartition(" ")
     return f"{prefix.upper()} {NAMES.get(base, base)}".strip()
+
+
+def _short(value: float, span: Interval) -> str:
+    """ "26.3 ± 1.1", in per cent."""
+    if math.isnan(value):
+        return "–"
+    half = (span.high - span.low) / 2
+    return f"{100 * value:.1f}" + ("" if math.isnan(half) else f" ± {100 * half:.1f}")
 
 
 def _cell(name: str, figures: Mapping[str, float], spans: Mapping[str, Interval]) -> str:

@@ -10,7 +10,7 @@ Paper: §4.1.
 from pcme.evaluation.embedded import Embedded, embed
 from pcme.evaluation.intervals import Interval, intervals
 from pcme.evaluation.passes import evaluated, name_of, retrieval, within
-from pcme.evaluation.protocol import Protocol, Truth, protocol
+from pcme.evaluation.protocols import Protocol, Truth, protocol
 from pcme.evaluation.results import Direction, Evaluation
 from pcme.evaluation.running import Report, evaluate
 

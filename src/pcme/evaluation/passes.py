@@ -17,7 +17,7 @@ from pcme import metrics, scores
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding
 from pcme.evaluation.plausible import RADII, Plausible
-from pcme.evaluation.protocol import Fold, Protocol, Truth, protocol
+from pcme.evaluation.protocols import Fold, Protocol, Truth, protocol
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
 from pcme.matches import Matches
 from pcme.ranking import Ranking

@@ -17,7 +17,7 @@ from pcme.evaluation.choosing import chosen
 from pcme.evaluation.embedded import Embedded, embed
 from pcme.evaluation.intervals import intervals
 from pcme.evaluation.passes import evaluated, name_of
-from pcme.evaluation.protocol import protocol
+from pcme.evaluation.protocols import protocol
 from pcme.evaluation.results import WAYS, Evaluation
 from pcme.held import kept
 from pcme.model import Model, load

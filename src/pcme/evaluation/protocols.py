@@ -8,7 +8,7 @@ Paper: §4.1, §C.1.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -80,24 +80,30 @@ def protocol(dataset: CaptionDataset, *, fold: int = FOLD) -> Protocol:
         )
     matches = dataset.matches()
     images, captions = _bare(dataset, matches)
-    notes: list[str] = []
-    if dataset.labels is None or not dataset.labelled.any():
-        notes.append(f"no PMRP: {dataset.where} has no labels")
-    else:
+    digest = _digest(images, captions)
+    if dataset.labels is not None and dataset.labelled.any():
         labels = np.asarray(dataset.labels.values)
         images = replace(images, plausible=Plausible.of(labels, labels[dataset.caption_image]))
         captions = replace(captions, plausible=Plausible.of(labels[dataset.caption_image], labels))
     if dataset.name == "coco" and len(dataset.images) == FOLDS * fold:
-        images, captions = (
-            replace(images, folds=_folds(dataset, images, fold, image_queries=True)),
-            replace(captions, folds=_folds(dataset, captions, fold, image_queries=False)),
+        images = replace(images, folds=_folds(dataset, images, fold, image_queries=True))
+        captions = replace(captions, folds=_folds(dataset, captions, fold, image_queries=False))
+    return Protocol(dataset.where, images, captions, digest, tuple(_missing(dataset, fold)))
+
+
+def _missing(dataset: CaptionDataset, fold: int) -> Iterator[str]:
+    """What belongs to COCO's protocol and cannot be judged here."""
+    if dataset.name != "coco":
+        return
+    if not dataset.labelled.any():
+        yield (
+            f"no PMRP: {dataset.where} has no labels - put instances_val2014.json into annotations/"
         )
-    elif dataset.name == "coco":
-        notes.append(
-            f"no 1K: {dataset.where} has {len(dataset.images):,} usable images, the protocol's "
-            f"{FOLDS} folds need {FOLDS * fold:,}"
+    if len(dataset.images) != FOLDS * fold:
+        yield (
+            f"no 1K: {dataset.where} has {len(dataset.images):,} usable images, {FOLDS} folds of "
+            f"the protocol need {FOLDS * fold:,}"
         )
-    return Protocol(dataset.where, images, captions, _digest(images, captions), tuple(notes))
 
 
 def _bare(dataset: CaptionDataset, matches: Matches) -> tuple[Truth, Truth]:

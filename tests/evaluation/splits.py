@@ -1,0 +1,34 @@
+"""What the tests of evaluation share: a split with labels and embeddings of it, no files needed."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pcme.data.dataset import CaptionDataset, Files, Named
+from tests.helpers import random_gaussians
+
+
+def toy(images=10, per_image=2, *, name="toy", seed=0, classes=0, labels=6, density=0.4):
+    """A split of images with captions written for them; classes and labels where asked for."""
+    generator = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(images), per_image)
+    kinds = Named(generator.integers(0, classes, images), tuple("abc")) if classes else None
+    marks = (generator.random((images, labels)) < density).astype(np.int64)
+    return CaptionDataset.by_image(
+        name,
+        "test",
+        Files(Path(), [f"{i}.jpg" for i in range(images)]),
+        [f"caption {i}" for i in range(len(owner))],
+        owner,
+        classes=kinds,
+        labels=Named(marks, tuple("abcdef"[:labels])) if labels else None,
+        metadata=[{"coco_id": 100 + i} for i in range(images)],
+    )
+
+
+def embeddings(dataset, *, dim=3, seed=0):
+    """Gaussians that know little of the split: (images, captions)."""
+    images = random_gaussians(len(dataset.images), dim, seed=seed)
+    captions = random_gaussians(len(dataset.captions), dim, seed=seed + 1)
+    captions.mean.add_(images.mean[dataset.caption_image], alpha=0.7)
+    return images, captions

@@ -1,0 +1,183 @@
+"""One pass against plain loops over the whole score matrix, and against the metrics by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from pcme import DataError, Matches, Points, Ranking, metrics, scores
+from pcme.evaluation import evaluated, name_of, protocol, retrieval, within
+from pcme.evaluation.plausible import RADII
+from tests.evaluation.splits import embeddings, toy
+from tests.helpers import random_gaussians
+
+SCORE = scores.create("csd")
+
+
+def test_both_directions_are_the_metrics_of_the_score():
+    images, captions = random_gaussians(6, 4, seed=0), random_gaussians(9, 4, seed=1)
+    matches = Matches.from_classes(np.arange(9) % 3, np.arange(6) % 3)
+    score = scores.create("csd")
+    found = retrieval(score, images, captions, matches)
+    matrix = score(captions, images).numpy()
+    assert found["t2i"]["r_precision"] == pytest.approx(
+        np.nanmean(metrics.r_precision(matrix, matches))
+    )
+    assert found["i2t"]["recall@1"] == pytest.approx(
+        np.nanmean(metrics.recall(matrix.T.copy(), matches.T, 1))
+    )
+    assert found["t2i"]["chance"] == pytest.approx(1 / 3)
+
+
+def test_within_against_a_loop():
+    generator = torch.Generator().manual_seed(0)
+    items = Points(torch.randn(12, 1, 4, generator=generator))
+    classes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0, 0, 1, 7])
+    found = within(scores.create("mean"), items, classes)
+    for i in range(12):
+        others = [j for j in range(12) if j != i]
+        nearest = sorted(others, key=lambda j: float((items.x[i] - items.x[j]).norm()))
+        truth = [j for j in others if classes[j] == classes[i]]
+        if not truth:
+            assert np.isnan(found[i])
+            continue
+        hits = [classes[j] == classes[i] for j in nearest[: len(truth)]]
+        assert found[i] == pytest.approx(np.mean(hits))
+
+
+def order(row):
+    """Gallery ids by falling score, equal ones by id."""
+    return sorted(range(len(row)), key=lambda i: (-row[i], i))
+
+
+def judged(row, right):
+    """Every figure of one query, from its scores and the set of right answers, by counting."""
+    if not right:
+        return dict.fromkeys(
+            ("r_precision", "recall@1", "recall@5", "recall@10", "map@r", "rank", "chance"), np.nan
+        )
+    hits = [item in right for item in order(row)]
+    count = len(right)
+    found = {"r_precision": sum(hits[:count]) / count, "rank": hits.index(True) + 1}
+    found |= {f"recall@{k}": float(any(hits[:k])) for k in (1, 5, 10)}
+    precisions = [sum(hits[: i + 1]) / (i + 1) for i in range(count) if hits[i]]
+    return found | {"map@r": sum(precisions) / count, "chance": count / len(row)}
+
+
+def plausible(row, own, others):
+    """PMRP of one query for each ζ, among the items that have a label."""
+    if not own.any():
+        return [np.nan] * len(RADII)
+    ranked = [item for item in order(row) if others[item].any()]
+    found = []
+    for radius in RADII:
+        near = [int(np.abs(others[item] - own).sum()) <= radius for item in ranked]
+        found.append(sum(near[: sum(near)]) / sum(near) if any(near) else np.nan)
+    return found
+
+
+def looped(matrix, dense, own, others):
+    """{metric: values} of a score matrix, query by query."""
+    rows = []
+    for row, mask, label in zip(matrix.tolist(), dense, own, strict=True):
+        shares = plausible(row, label, others)
+        marks = {f"pmrp@{z}": share for z, share in zip(RADII, shares, strict=True)}
+        rows.append(judged(row, set(np.flatnonzero(mask))) | marks | {"pmrp": np.mean(shares)})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def assert_same(found, expected):
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_every_value_of_either_direction_is_that_of_a_loop(classes):
+    dataset = toy(12, 3, classes=classes, density=0.3)
+    dataset = dataset.matching_class() if classes else dataset
+    assert not dataset.labelled.all(), "some image should have no label"
+    images, captions = embeddings(dataset)
+    found = evaluated(SCORE, images, captions, dataset)
+    labels, owner = dataset.labels.values, dataset.caption_image
+    truth = dataset.matches().dense()
+    t2i = looped(SCORE(captions, images), truth, labels[owner], labels)
+    i2t = looped(SCORE(images, captions), truth.T, labels, labels[owner])
+    assert_same(found.t2i.values, t2i)
+    assert_same(found.i2t.values, i2t)
+    assert set(found.t2i.values) == set(t2i)
+
+
+def test_folds_of_coco_are_the_same_metrics_within_each_fold():
+    dataset = toy(20, 5, name="coco", density=0.3)
+    images, captions = embeddings(dataset)
+    found = evaluated(SCORE, images, captions, protocol(dataset, fold=4))
+    labels, owner = dataset.labels.values, dataset.caption_image
+    truth, matrix = dataset.matches().dense(), SCORE(captions, images)
+    means = []
+    for fold in range(5):
+        columns, rows = np.arange(4 * fold, 4 * fold + 4), np.flatnonzero(owner // 4 == fold)
+        part = looped(
+            matrix[rows][:, columns], truth[rows][:, columns], labels[owner[rows]], labels[columns]
+        )
+        assert_same({k: found.t2i.values[f"1k {k}"][rows] for k in part}, part)
+        means.append({name: np.nanmean(values) for name, values in part.items()})
+    for name in ("recall@1", "r_precision", "pmrp", "pmrp@2"):
+        expected = np.mean([mean[name] for mean in means])
+        assert found.t2i.figures[f"1k {name}"] == pytest.approx(expected)
+    assert found.t2i.figures["1k mean_rank"] == pytest.approx(np.mean([m["rank"] for m in means]))
+
+
+def test_blocks_change_nothing(monkeypatch):
+    dataset = toy(20, 5, name="coco", density=0.3)
+    images, captions = embeddings(dataset)
+    rules = protocol(dataset, fold=4)
+    whole = evaluated(SCORE, images, captions, rules)
+    monkeypatch.setattr("pcme.scores.plans.QUERY_ROWS", 7)  # neither folds nor images end there
+    steps = []
+    parts = evaluated(SCORE, images, captions, rules, progress=lambda *step: steps.append(step))
+    assert len(steps) == 3 + 15
+    for way in ("i2t", "t2i"):
+        assert_same(parts.way(way).values, whole.way(way).values)
+
+
+def test_no_block_is_scored_twice(monkeypatch):
+    dataset = toy(20, 5, name="coco")
+    images, captions = embeddings(dataset)
+    asked = []
+    own = type(SCORE).blocks
+    monkeypatch.setattr(
+        type(SCORE), "blocks", lambda self, *sides: asked.append(len(sides[0])) or own(self, *sides)
+    )
+    evaluated(SCORE, images, captions, protocol(dataset, fold=4))
+    assert asked == [20, 100]
+
+
+def test_progress_counts_the_queries_of_both_ways():
+    dataset = toy()
+    steps = []
+    images, captions = embeddings(dataset)
+    evaluated(SCORE, images, captions, dataset, progress=lambda *step: steps.append(step))
+    assert steps == [(10, 30), (30, 30)]
+
+
+def test_captions_that_match_nothing_have_no_value_and_do_not_count():
+    images, captions = random_gaussians(3, 2, seed=0), random_gaussians(4, 2, seed=1)
+    matches = Matches.from_pairs([0, 1], [2, 0], (4, 3))
+    found = retrieval(SCORE, images, captions, matches)
+    values = metrics.r_precision(SCORE(captions, images), matches)
+    assert np.isnan(values[2:]).all()
+    assert found["t2i"]["r_precision"] == pytest.approx(values[:2].mean())
+
+
+def test_a_truncated_ranking_cannot_give_r_precision():
+    ranking = Ranking.from_scores(np.eye(4), k=2)
+    with pytest.raises(DataError, match="too short for R-Precision"):
+        metrics.r_precision(ranking, Matches.from_dense(np.ones((4, 4), bool)))
+
+
+def test_results_name_the_score_and_its_parameters():
+    dataset = toy()
+    found = evaluated(scores.create("csd_prob", scale=2.0), *embeddings(dataset), dataset)
+    assert (found.score, found.parameters) == ("csd_prob", {"scale": 2.0, "shift": 5.0})
+    assert [name_of(scores.create(name)) for name in scores.names()] == scores.names()
+    assert found.dataset == "toy/test"
+    assert (found.queries, found.gallery) == (20, 10)

@@ -1,0 +1,39 @@
+"""Plausible matches by groups of labels against `metrics.pmrp`, which compares all pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcme import DataError, Ranking, metrics
+from pcme.evaluation.plausible import RADII, Plausible
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95))
+def test_shares_are_pmrp(seed, density):
+    generator = np.random.default_rng(seed)
+    queries, gallery = (generator.random((n, 4)) < density for n in (6, 9))
+    if not (queries.any() and gallery.any()):
+        return
+    scores = generator.integers(0, 5, (6, 9)).astype(np.float32)  # ties too
+    found = Plausible.of(queries, gallery)
+    ids = Ranking.from_scores(scores).ids.numpy()
+    shares = found.shares(ids, slice(0, 6))
+    for place, radius in enumerate(RADII):
+        expected = metrics.pmrp(scores, queries, gallery, radius, drop_unlabelled=True)
+        np.testing.assert_allclose(shares[:, place], expected)
+    expected = metrics.pmrp(scores, queries, gallery, RADII, drop_unlabelled=True)
+    np.testing.assert_allclose(shares.mean(1), expected)
+
+
+def test_the_deepest_is_the_largest_number_of_plausible_items():
+    found = Plausible.of([[1, 0, 0], [1, 1, 1], [0, 0, 0]], [[1, 0, 0], [1, 1, 0], [0, 0, 1]])
+    assert found.deepest(slice(0, 1)) == 3
+    assert found.deepest(slice(1, 2)) == 3
+    assert found.deepest(slice(2, 3)) == 0
+    assert found.sizes[found.query_group[1]].tolist() == [0, 1, 3]
+
+
+def test_labels_of_nobody_are_an_error():
+    with pytest.raises(DataError, match="plausible matches need labels"):
+        Plausible.of(np.zeros((2, 3)), np.ones((4, 3)))

@@ -1,0 +1,66 @@
+"""Protocols: what each kind of dataset is judged by, and what is said to be left out."""
+
+import numpy as np
+import pytest
+
+from pcme import DataError, data
+from pcme.evaluation import protocol
+from tests.evaluation.splits import toy
+
+
+def test_a_plain_split_is_clustered_by_image():
+    rules = protocol(toy(4, 3, labels=0))
+    assert rules.i2t.clusters.tolist() == [0, 1, 2, 3]
+    assert rules.t2i.clusters.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert rules.i2t.ids == ("0.jpg", "1.jpg", "2.jpg", "3.jpg")
+    assert rules.t2i.ids[:2] == ("0.jpg#0", "0.jpg#1")
+    assert rules.i2t.plausible is None
+    assert rules.notes == ()
+    assert rules.i2t.matches == rules.t2i.matches.T
+
+
+def test_classes_are_the_clusters_where_there_are_any():
+    dataset = toy(9, 2, classes=3)
+    rules = protocol(dataset.matching_class())
+    assert rules.i2t.clusters.tolist() == dataset.classes.values.tolist()
+    assert rules.t2i.clusters.tolist() == np.repeat(dataset.classes.values, 2).tolist()
+
+
+def test_coco_has_five_folds_that_share_nothing():
+    rules = protocol(toy(20, 5, name="coco"), fold=4)
+    assert [len(fold.queries) for fold in rules.t2i.folds] == [20] * 5
+    assert [len(fold.gallery) for fold in rules.i2t.folds] == [20] * 5
+    assert rules.t2i.fold_of.tolist() == np.repeat(np.arange(5), 20).tolist()
+    assert rules.i2t.fold_of.tolist() == np.repeat(np.arange(5), 4).tolist()
+    assert rules.notes == ()
+    assert rules.t2i.folds[1].matches.dense().sum(1).tolist() == [1] * 20
+
+
+def test_what_coco_cannot_be_judged_by_is_said():
+    notes = protocol(toy(7, 5, name="coco", labels=0)).notes
+    assert [note.partition(":")[0] for note in notes] == ["no PMRP", "no 1K"]
+    assert "instances_val2014.json" in notes[0]
+    assert "7 usable images" in notes[1]
+    assert "5,000" in notes[1]
+
+
+def test_one_truth_has_one_digest_and_others_have_others():
+    digests = [
+        protocol(dataset).digest
+        for dataset in (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
+    ]
+    assert digests[0] == digests[1], "labels change no right answer"
+    assert len(set(digests)) == 3
+
+
+def test_aviary_is_judged_by_what_captions_say():
+    dataset = data.create("aviary", test_species=5, test_images=3).load("test")
+    rules = protocol(dataset)
+    assert rules.t2i.matches == dataset.matches()
+    assert len(np.unique(rules.t2i.clusters)) == 5
+    assert rules.t2i.plausible is not None
+
+
+def test_an_empty_split_is_an_error():
+    with pytest.raises(DataError, match="toy/test has 0 images and 0 captions"):
+        protocol(toy().subset(np.zeros(10, bool)))

@@ -1,0 +1,104 @@
+"""Results: figures at the edge, files without pickle, errors that name what there is."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pcme import ConfigError, FormatError, scores
+from pcme.evaluation import Direction, Evaluation, evaluated, protocol
+from tests.evaluation.splits import embeddings, toy
+
+
+def direction(folds=None, **values):
+    """A direction with these values; names have "_" for "@" and blanks are dashes."""
+    arrays = {name.replace("__", "@").replace("_k_", "k "): np.array(v, float)
+              for name, v in values.items()}  # fmt: skip
+    count = len(next(iter(arrays.values())))
+    numbers = np.full(count, -1) if folds is None else np.array(folds)
+    return Direction(arrays, tuple(map(str, range(count))), 9, np.arange(count), numbers)
+
+
+@pytest.fixture(scope="module")
+def found():
+    dataset = toy(20, 5, name="coco", density=0.3)
+    score = scores.create("csd_prob", scale=1.0)
+    return evaluated(score, *embeddings(dataset), protocol(dataset, fold=4))
+
+
+def test_figures_are_means_of_what_has_an_answer():
+    one = direction(r_precision=[0.5, np.nan, 1.0], rank=[1, np.nan, 4])
+    assert one.figures == {"r_precision": 0.75, "median_rank": 2, "mean_rank": 2.5}
+
+
+def test_nothing_that_can_be_answered_has_no_figure(found):
+    one = direction(r_precision=[np.nan, np.nan])
+    assert np.isnan(one.figures["r_precision"])
+    with_nothing = Evaluation("toy/test", "csd", {}, one, one, "0")
+    assert with_nothing.record()["i2t"] == {"r_precision": None}
+
+
+def test_rsum_sums_three_recalls_of_either_way(found):
+    recalls = [found.i2t.figures[f"recall@{k}"] for k in (1, 5, 10)]
+    assert found.i2t.figures["rsum"] == pytest.approx(sum(recalls))
+    assert found.rsum == pytest.approx(100 * (sum(recalls) + found.t2i.figures["rsum"]))
+    assert "1k rsum" in found.i2t.figures
+
+
+def test_folds_of_different_sizes_count_alike():
+    one = direction(folds=[0, 1, 1, 1, -1], **{"1_k_recall__1": [1, 0, 0, 0, np.nan]})
+    assert one.figures == {"1k recall@1": 0.5}
+
+
+def test_the_record_has_exactly_what_programs_read(found):
+    record = json.loads(json.dumps(found.record(), allow_nan=False))
+    assert list(record) == ["i2t", "t2i", "score", "queries", "gallery"]
+    first = ["r_precision", "recall@1", "recall@5", "recall@10", "rsum", "map@r"]
+    assert list(record["t2i"])[:6] == first
+    shares = [v for k, v in record["t2i"].items() if not k.endswith(("rank", "rsum"))]
+    assert all(0 <= share <= 1 for share in shares)
+    assert (record["queries"], record["gallery"], record["score"]) == (100, 20, "csd_prob")
+
+
+def test_a_saved_evaluation_comes_back_bit_for_bit(found, tmp_path):
+    path = tmp_path / "one.npz"
+    found.save(path)
+    again = Evaluation.load(path)
+    assert again.record() == found.record()
+    for way in ("i2t", "t2i"):
+        left, right = found.way(way), again.way(way)
+        assert (left.ids, left.gallery) == (right.ids, right.gallery)
+        assert list(left.values) == list(right.values)
+        for name, values in left.values.items():
+            np.testing.assert_array_equal(values, right.values[name])
+        np.testing.assert_array_equal(left.clusters, right.clusters)
+        np.testing.assert_array_equal(left.folds, right.folds)
+    about = [(e.dataset, e.parameters, e.digest, e.notes) for e in (found, again)]
+    assert about[0] == about[1]
+    assert [p.name for p in tmp_path.iterdir()] == ["one.npz"]
+
+
+def test_ids_of_any_letters_are_kept(tmp_path):
+    ids = ("größe.jpg", "a b\n.jpg", "\udcff.jpg")  # the last is a name that is no UTF-8
+    one = Direction({"rank": np.ones(3)}, ids, 5, np.arange(3), np.full(3, -1))
+    Evaluation("toy/test", "csd", {}, one, one, "0").save(tmp_path / "x.npz")
+    assert Evaluation.load(tmp_path / "x.npz").i2t.ids == ids
+
+
+def test_what_is_no_evaluation_is_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    np.savez(tmp_path / "pickled.npz", about=np.array([{}], object), allow_pickle=True)
+    (tmp_path / "text.npz").write_text("no zip")
+    for name in ("other.npz", "pickled.npz", "text.npz", "none.npz"):
+        with pytest.raises(FormatError, match=f"{name} is not a saved evaluation"):
+            Evaluation.load(tmp_path / name)
+
+
+def test_a_file_that_cannot_be_written_is_said(found, tmp_path):
+    with pytest.raises(FormatError, match="cannot be written"):
+        found.save(tmp_path / "nowhere" / "x.npz")
+
+
+def test_an_unknown_metric_lists_the_known():
+    with pytest.raises(ConfigError, match=r'no values called "pmrp" - there are: recall@1'):
+        direction(recall__1=[1, 0]).of("pmrp")
