@@ -48,6 +48,14 @@ class Calibration:
         """The expected calibration error: mean gap between confidence and truth over all pairs."""
         return float(np.abs(self.confidence - self.true).sum() / max(self.count.sum(), 1))
 
+    @property
+    def reliability(self) -> tuple[tuple[float, float, int], ...]:
+        """(mean probability, share that came true, how many) of each bin that holds any."""
+        held = self.count > 0
+        count = self.count[held]
+        rows = (self.confidence[held] / count, self.true[held] / count, count.astype(np.int64))
+        return tuple(zip(*(column.tolist() for column in rows), strict=True))
+
 
 def auroc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) -> float:
     """The chance that a positive's value lies above a negative's, ties counting half.

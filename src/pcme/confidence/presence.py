@@ -1,9 +1,9 @@
 """Is there a match here at all? Decided from the best hit, with the gallery's size in mind.
 
 The best of many is high by chance alone: the more items there are, the nearer is the nearest miss
-of a caption that nothing fits. Its log-odds grow straight with the logarithm of the number of items
-(as the greatest of n draws with the tail e^{-x/β} does: by β when n grows e-fold), so a best hit is
-judged after this growth has been taken off.
+of a caption that nothing fits. Where x are calibrated log-odds, a share 1/(1 + eˣ) ≈ e⁻ˣ of the
+items at x are wrong, so that among n items the best wrong one stands near log n + c: it grows by
+about one when n grows e-fold. The growth is measured, and taken off before a best hit is judged.
 """
 
 from dataclasses import dataclass

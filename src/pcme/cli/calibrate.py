@@ -1,0 +1,139 @@
+"""pcme calibrate: what a model's probabilities mean, and when it should not answer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from pcme.calibrating import Calibrated
+    from pcme.confidence import Report
+
+__all__ = ["register"]
+
+SHOWN = (100, 90, 80, 50)
+"""Percents of coverage at which the risk is shown."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    app.command(epilog="[bold]Example:[/bold] pcme calibrate runs/aviary aviary")(calibrate)
+
+
+def calibrate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a model.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A dataset's name (its folder is looked for below $PCME_DATA), or its folder.",
+        ),
+    ],
+    *,
+    split: Annotated[str, typer.Option(help="One that the model was not trained on.")] = "val",
+    method: Annotated[
+        str, typer.Option(help="isotonic (any rising curve) or platt (a line in log-odds).")
+    ] = "isotonic",
+    false_alarm: Annotated[
+        float,
+        typer.Option(help="Of queries that nothing matches, the share that may be answered."),
+    ] = 0.1,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of confidence.json; the model's own if none.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Fit what a model's probabilities mean on held-out data, and report what that is worth.
+
+    The report is of a fit on half of the classes (or images), judged on the other half; what is
+    written is fitted on both.
+    """
+    from pcme.calibrating import calibrate as run
+    from pcme.data import Problems, find
+
+    problems = Problems()
+    dataset = find(data).load(split, problems)
+    with progress_bar() as bar:
+        found = run(
+            model, dataset, method=method, false_alarm=false_alarm, problems=problems,
+            workers=workers, progress=bar("images"),
+        )  # fmt: skip
+    path = found.confidence.save(out or model)
+    if as_json:
+        print_json({"out": str(path), **_record(found), "problems": problems.record()})
+        return
+    _print_report(found.report)
+    typer.echo(f"wrote {path}")
+    if problems:
+        typer.echo(problems.summary(), err=True)
+
+
+def _record(found: Calibrated) -> dict[str, object]:
+    presence = found.confidence.presence
+    return {
+        "basis": asdict(found.confidence.basis),
+        "answerable": {
+            "threshold": presence.threshold(),
+            "gallery": presence.gallery,
+            "growth": presence.growth,
+            "false_alarm": presence.false_alarm,
+        },
+        "report": asdict(found.report),
+    }
+
+
+def _print_report(report: Report) -> None:
+    title = f"judged on {report.captions:,} captions, {report.images:,} images"
+    print_table((title, "raw", "calibrated"), list(_beliefs(report)))
+    typer.echo()
+    print_table(
+        (f"best p ≥ {report.threshold:.4f} is answered", "AUROC", "answered", "false alarms"),
+        list(_separations(report)),
+    )
+    typer.echo()
+    print_table(
+        ("wrong first hits, %", *(f"of {p} %" for p in SHOWN), "mean"), list(_risks(report))
+    )
+
+
+def _beliefs(report: Report) -> list[tuple[str, str, str]]:
+    raw, mapped = report.raw, report.calibrated
+    names = {
+        "error": "calibration error, all pairs",
+        "first_error": "calibration error, first hits",
+        "log_loss": "log loss, nats a pair",
+    }
+    rows = [
+        (text, f"{getattr(raw, name):.4f}", f"{getattr(mapped, name):.4f}")
+        for name, text in names.items()
+    ]
+    sums = (f"{report.raw_expected:.3f}", f"{report.expected:.3f}")
+    return [*rows, ("Σ p for each match there is", *sums)]
+
+
+def _separations(report: Report) -> list[tuple[str, str, str, str]]:
+    kinds = {"its own matches removed": report.removed, "fits nothing here": report.unmatched}
+    return [
+        (text, f"{s.auroc:.3f}", f"{100 * s.recall:.1f} %", f"{100 * s.false_alarm:.1f} %")
+        for text, s in kinds.items()
+        if s is not None
+    ]
+
+
+def _risks(report: Report) -> list[tuple[str, ...]]:
+    kinds = {"the least p refused": report.by_p, "the widest σ refused": report.by_sigma}
+    return [
+        (
+            text,
+            *(f"{100 * risk.curve.covering(percent / 100).risk:.2f}" for percent in SHOWN),
+            f"{100 * risk.area:.2f}",
+        )
+        for text, risk in kinds.items()
+        if risk is not None
+    ]
