@@ -1,0 +1,366 @@
+"""algebra: does mixing intersect, and does erasing include? Paper: §4.4, Fig. 8.
+
+The paper shows two images; here the relation is a number of every pair. The measure is *coverage*:
+the share of one Gaussian's mass that lies within the other's central 95 %, dimension by dimension,
+
+    cover(A in B) = mean over d of P(|x − μ_B| ≤ 1.96 σ_B),  x ~ N(μ_A, σ_A²)
+
+It is .95 for A = B, grows to 1 as A shrinks within B, and falls as A leaves B; A lies in B when
+cover(A in B) > cover(B in A). The mass in the D-dimensional 95 % region would be 0 or 1 almost
+always when D is large, and a divergence is without bound: neither can be averaged over pairs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from scipy.special import ndtr
+
+from pcme.analysis.base import (
+    PIXELS,
+    SIGMA,
+    WORDS,
+    Analysis,
+    Need,
+    Number,
+    Progress,
+    Result,
+    Subject,
+    at_least,
+    registry,
+    silent,
+)
+from pcme.analysis.bootstrap import Estimate, estimated, mean
+from pcme.data.dataset import CaptionDataset
+from pcme.data.streams import stream
+from pcme.data.text import erase_words
+from pcme.data.transforms import cutmix, erase
+from pcme.embedding import Embedding, Gaussian
+from pcme.errors import ConfigError
+from pcme.uncertainty import embed_words
+
+__all__ = [
+    "Algebra",
+    "Projected",
+    "Relation",
+    "Relations",
+    "Shape",
+    "cover",
+    "main_plane",
+    "product",
+    "project",
+]
+
+CENTRAL = 1.959963984540054
+"""Half the width of a normal's central 95 %, in σ."""
+
+Sided = tuple[Gaussian, Gaussian, Gaussian]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Gaussian in the plane: mean and covariance (xx, xy, yy)."""
+
+    label: str
+    mean: tuple[float, float]
+    covariance: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Projected:
+    """A pair near the middle of all by its score, in the main plane of all items of its kind."""
+
+    shapes: tuple[Shape, ...]
+    texts: tuple[str, ...]
+    """The captions, or the images' ids."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """ "The inner lies in the outer", over many pairs."""
+
+    name: str
+    inner: str
+    outer: str
+    pairs: int
+    forward: Estimate
+    """cover(inner in outer)."""
+    backward: Estimate
+    """cover(outer in inner): as large where the two are merely alike."""
+    chance: Estimate
+    """cover(inner in the outer of another pair)."""
+    holds: Estimate
+    """The share of pairs whose forward cover is the largest of the three."""
+    example: Projected
+
+
+@dataclass(frozen=True)
+class Relations(Result):
+    """The relations that the data allows to test."""
+
+    relations: tuple[Relation, ...]
+
+    def numbers(self) -> tuple[Number, ...]:
+        """How often each relation holds, and by how much."""
+        return tuple(
+            Number(
+                f"{relation.name}: holds for a share of pairs",
+                relation.holds.value,
+                f"cover {relation.forward.value:.3f}, reversed {relation.backward.value:.3f}, "
+                f"of another pair {relation.chance.value:.3f}",
+                relation.holds.low,
+                relation.holds.high,
+            )
+            for relation in self.relations
+        )
+
+
+@registry.register("algebra")
+@dataclass(frozen=True)
+class Algebra(Analysis):
+    """Set algebra: mixing is intersection, erasing is inclusion, each with a score. Paper: Fig. 8.
+
+    An image (caption) should lie in the same one with `erased` of its pixels (words) gone; what
+    two images have in common in the two mixed; two captions of an image joined in either.
+    """
+
+    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
+    reading: ClassVar[str] = (
+        "Above, an example of each relation, near the middle of all by its score, in the plane in "
+        "which items differ most (50 % ellipses). Below, the share of one's mass that the other "
+        "covers: the relation holds where the first bar is longer than the others."
+    )
+    result: ClassVar[type[Result]] = Relations
+
+    pairs: int = 200
+    erased: float = 0.3
+
+    def __post_init__(self) -> None:
+        at_least("pairs", self.pairs, 2)
+        if not 0 < self.erased < 1:
+            raise ConfigError(f"erased must lie between 0 and 1 - got {self.erased}")
+
+    def obstacle(self, subject: Subject) -> str | None:
+        """Vectors on both sides leave nothing to mix."""
+        if (found := super().obstacle(subject)) is not None:
+            return found
+        lacking = [need.lacking(subject) for need in (PIXELS, WORDS)]
+        return (
+            f"needs pixels or words - {' and '.join(map(str, lacking))}" if all(lacking) else None
+        )
+
+    def compute(self, subject: Subject, progress: Progress = silent) -> Relations:
+        """Images and captions, erased and mixed, where there are pixels and words."""
+        jobs: list[Callable[[Subject], Relation | None]] = []
+        if PIXELS.lacking(subject) is None:
+            jobs += [self._erased_images, self._mixed_images]
+        if WORDS.lacking(subject) is None:
+            jobs += [self._erased_captions, self._joined_captions]
+        found = []
+        for done, job in enumerate(jobs, start=1):
+            found.append(job(subject))
+            progress(done, len(jobs))
+        return Relations(tuple(relation for relation in found if relation is not None))
+
+    def _erased_images(self, subject: Subject) -> Relation:
+        dataset, model = subject.found.dataset, subject.model
+        places = self._drawn(len(dataset.images), "erased images")
+        spoilt = _gaussian(
+            model.encode_images(
+                [
+                    erase(
+                        model.transform(dataset.images.load(i)),
+                        self.erased,
+                        stream(0, "algebra", "erased", i),
+                    )
+                    for i in places.tolist()
+                ]
+            )
+        )
+        whole = subject.images[places.tolist()]
+        return related(
+            "an image lies in the same one, partly erased",
+            ("the image", "erased"),
+            (whole, spoilt),
+            (("image", whole), ("erased", spoilt)),
+            subject.clusters[places],
+            [(dataset.images.id(i),) for i in places.tolist()],
+            among=subject.images,
+        )
+
+    def _mixed_images(self, subject: Subject) -> Relation:
+        dataset, model = subject.found.dataset, subject.model
+        first = self._drawn(len(dataset.images), "first images")
+        second = np.roll(first, 1)
+        pictures = [model.transform(dataset.images.load(i)) for i in first.tolist()]
+        mixed = _gaussian(
+            model.encode_images(
+                [
+                    cutmix(a, b, 0.5, stream(0, "algebra", "mixed", i))[0]
+                    for i, (a, b) in enumerate(
+                        zip(pictures, [pictures[-1], *pictures[:-1]], strict=True)
+                    )
+                ]
+            )
+        )
+        one, other = subject.images[first.tolist()], subject.images[second.tolist()]
+        names = [
+            (dataset.images.id(i), dataset.images.id(j)) for i, j in zip(first, second, strict=True)
+        ]
+        return related(
+            "what two images share lies in the two mixed",
+            ("their intersection", "mixed"),
+            (product(one, other), mixed),
+            (("image A", one), ("image B", other), ("mixed", mixed)),
+            subject.clusters[first],
+            names,
+            among=subject.images,
+        )
+
+    def _erased_captions(self, subject: Subject) -> Relation:
+        dataset, split = subject.found.dataset, subject.model.tokeniser.split
+        places = self._drawn(len(dataset.captions), "erased captions")
+        spoilt_words = [
+            erase_words(split(dataset.captions[i]), stream(0, "algebra", "words", i), self.erased)
+            for i in places.tolist()
+        ]
+        spoilt = _gaussian(embed_words(subject.model, spoilt_words))
+        whole = subject.captions[places.tolist()]
+        return related(
+            "a caption lies in the same one, partly erased",
+            ("the caption", "erased"),
+            (whole, spoilt),
+            (("caption", whole), ("erased", spoilt)),
+            subject.caption_clusters[places],
+            [(dataset.captions[i],) for i in places.tolist()],
+            among=subject.captions,
+        )
+
+    def _joined_captions(self, subject: Subject) -> Relation | None:
+        """None where no image has two captions."""
+        dataset, split = subject.found.dataset, subject.model.tokeniser.split
+        twins = _twins(dataset, stream(0, "algebra", "twins"), self.pairs)
+        if len(twins) < FEWEST:
+            return None
+        texts = [(dataset.captions[i], dataset.captions[j]) for i, j in twins.tolist()]
+        words = [[*split(one), "and", *split(other)] for one, other in texts]
+        joined = _gaussian(embed_words(subject.model, words))
+        one, other = (subject.captions[column.tolist()] for column in twins.T)
+        return related(
+            "two captions of an image, joined, lie in either",
+            ("joined", "the caption"),
+            (joined, one),
+            (("caption A", one), ("caption B", other), ("joined", joined)),
+            subject.caption_clusters[twins[:, 0]],
+            texts,
+            among=subject.captions,
+        )
+
+    def _drawn(self, count: int, what: str) -> Int64[np.ndarray, " n"]:
+        return stream(0, "algebra", what).permutation(count)[: self.pairs]
+
+
+FEWEST = 2
+
+
+def cover(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, " n"]:
+    """The share of each inner item's mass within the outer's central 95 %, mean over dimensions.
+
+    >>> import torch
+    >>> narrow, wide = (Gaussian(torch.zeros(1, 2), torch.full((1, 2), s)) for s in (-3.0, 0.0))
+    >>> cover(narrow, wide).round(3).item(), cover(wide, narrow).round(3).item()
+    (1.0, 0.078)
+    """
+    (m1, s1), (m2, s2) = (
+        (side.mean.double().numpy(), side.sigma.double().numpy()) for side in (inner, outer)
+    )
+    upper, lower = ((m2 - m1 + sign * CENTRAL * s2) / s1 for sign in (1, -1))
+    share: Float64[np.ndarray, " n"] = (ndtr(upper) - ndtr(lower)).mean(1)
+    return share
+
+
+def product(one: Gaussian, other: Gaussian) -> Gaussian:
+    """The normalised product of two densities: what two Gaussians have in common.
+
+    >>> import torch
+    >>> unit = Gaussian(torch.tensor([[0.0]]), torch.zeros(1, 1))
+    >>> product(unit, Gaussian(torch.tensor([[1.0]]), torch.zeros(1, 1))).mean.item()
+    0.5
+    """
+    precisions = [1 / side.variance for side in (one, other)]
+    total = precisions[0] + precisions[1]
+    mean = (one.mean * precisions[0] + other.mean * precisions[1]) / total
+    return Gaussian(mean, -0.5 * total.log())
+
+
+def related(
+    name: str,
+    names: tuple[str, str],
+    sides: tuple[Gaussian, Gaussian],
+    shown: Sequence[tuple[str, Gaussian]],
+    clusters: Int64[np.ndarray, " n"],
+    texts: Sequence[tuple[str, ...]],
+    *,
+    among: Gaussian,
+) -> Relation:
+    """The covers of all pairs, and a pair near the middle of all, in the plane of its kind."""
+    inner, outer = sides
+    elsewhere = outer[[*range(1, len(outer)), 0]]
+    covers = [cover(inner, outer), cover(outer, inner), cover(inner, elsewhere)]
+    margin = covers[0] - np.maximum(covers[1], covers[2])
+    typical = int(np.argsort(margin, kind="stable")[len(margin) // 2])
+    example = project([(label, items[typical]) for label, items in shown], main_plane(among))
+    forward, backward, chance = (estimated(mean(values), clusters) for values in covers)
+    holds = estimated(mean((margin > 0).astype(np.float64)), clusters)
+    return Relation(
+        name, *names, len(inner), forward, backward, chance, holds,
+        Projected(example, texts[typical]),
+    )  # fmt: skip
+
+
+def project(
+    items: Sequence[tuple[str, Gaussian]], plane: Float64[np.ndarray, "2 d"]
+) -> tuple[Shape, ...]:
+    """The items in the plane of two unit rows W: μ' = Wμ, Σ' = WΣWᵀ."""
+    shapes = []
+    for label, item in items:
+        x, y = (plane @ item.mean[0].double().numpy()).tolist()
+        spread = (plane * item.variance[0].double().numpy()) @ plane.T
+        covariance = (float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1]))
+        shapes.append(Shape(label, (x, y), covariance))
+    return tuple(shapes)
+
+
+def main_plane(items: Gaussian) -> Float64[np.ndarray, "2 d"]:
+    """The two orthonormal rows along which the means of the items differ most."""
+    means = items.mean[:LOOKED_AT].double().numpy()
+    centred = means - means.mean(0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    rows = axes[:, [-1, -2]].T
+    signs = np.sign(rows[[0, 1], np.abs(rows).argmax(1)])
+    return np.asarray(rows * signs[:, None])
+
+
+LOOKED_AT = 2000
+"""Items whose means decide the plane."""
+
+
+def _twins(
+    dataset: CaptionDataset, generator: np.random.Generator, count: int
+) -> Int64[np.ndarray, "n 2"]:
+    """Pairs of different captions of one image, one pair an image."""
+    pairs = []
+    for image in generator.permutation(len(dataset.images)).tolist():
+        own = np.flatnonzero(dataset.caption_image == image)
+        if len(own) > 1 and dataset.captions[own[0]] != dataset.captions[own[1]]:
+            pairs.append((own[0], own[1]))
+        if len(pairs) == count:
+            break
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _gaussian(items: Embedding) -> Gaussian:
+    assert isinstance(items, Gaussian), "asked only of models with a sigma"
+    return items

@@ -1,0 +1,202 @@
+"""Analysis: a question about a model's uncertainty, answered by numbers and one picture.
+
+An analysis is one file of this package: a frozen dataclass whose fields are its parameters, under
+`@registry.register(name)`. `compute` gives a `Result`, a frozen dataclass of plain values, which
+`records` writes as JSON and reads back, and which a function of `pcme.plots` draws.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Int64
+
+from pcme.data.dataset import CaptionDataset
+from pcme.embedding import Gaussian
+from pcme.errors import ConfigError, DataError
+from pcme.evaluation import Embedded
+from pcme.matches import Matches
+from pcme.model import Model
+from pcme.registry import Registry
+from pcme.scores.base import LogProbability
+
+__all__ = [
+    "PIXELS",
+    "PROBABILITY",
+    "SIGMA",
+    "WORDS",
+    "Analysis",
+    "Need",
+    "Number",
+    "Progress",
+    "Result",
+    "Subject",
+    "at_least",
+    "registry",
+    "silent",
+]
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total)."""
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and a split, which is read and embedded when it is first asked for, and once."""
+
+    model: Model
+    loader: Callable[[], CaptionDataset]
+    embedder: Callable[[CaptionDataset], Embedded]
+
+    @classmethod
+    def of(cls, model: Model, found: Embedded) -> "Subject":
+        """The subject of a split that is embedded already."""
+        return cls(model, lambda: found.dataset, lambda _: found)
+
+    @cached_property
+    def dataset(self) -> CaptionDataset:
+        """The split as it was read."""
+        return self.loader()
+
+    @cached_property
+    def found(self) -> Embedded:
+        """The split's embeddings; its dataset is without what could not be embedded."""
+        return self.embedder(self.dataset)
+
+    @cached_property
+    def matches(self) -> Matches:
+        """τ with captions as queries."""
+        return self.found.dataset.matches()
+
+    @property
+    def images(self) -> Gaussian:
+        """The images of a model that has a σ."""
+        return _gaussian(self.found.images)
+
+    @property
+    def captions(self) -> Gaussian:
+        """The captions of a model that has a σ."""
+        return _gaussian(self.found.captions)
+
+    @property
+    def has_sigma(self) -> bool:
+        """Whether the model's embeddings are Gaussians."""
+        return self.model.method.heads(self.model.recipe.dim).covariance != "none"
+
+    @cached_property
+    def clusters(self) -> Int64[np.ndarray, " n"]:
+        """Numbers of the images that belong together: by class, or each alone without classes."""
+        classes = self.found.dataset.classes
+        if classes is None:
+            return np.arange(len(self.found.dataset.images))
+        return np.asarray(classes.values, np.int64)
+
+    @property
+    def caption_clusters(self) -> Int64[np.ndarray, " m"]:
+        """The same of captions: that of the image each was written for."""
+        return np.asarray(self.clusters[self.found.dataset.caption_image])
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something an analysis cannot do without; `lacking` says why it is not there, or nothing."""
+
+    what: str
+    lacking: Callable[[Subject], str | None]
+
+
+SIGMA = Need(
+    "a sigma",
+    lambda subject: (
+        None if subject.has_sigma else f"method {subject.model.recipe.method.kind} has none"
+    ),
+)
+PROBABILITY = Need(
+    "a match probability",
+    lambda subject: (
+        None
+        if isinstance(subject.model.score(), LogProbability)
+        else f"the score of method {subject.model.recipe.method.kind} is not one"
+    ),
+)
+PIXELS = Need(
+    "pixels",
+    lambda subject: (
+        None if subject.dataset.image_vectors is None else "the images are given as vectors"
+    ),
+)
+WORDS = Need(
+    "words",
+    lambda subject: (
+        None if subject.dataset.caption_vectors is None else "the captions are given as vectors"
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A figure with its 95 % interval, where it has one, and what it means."""
+
+    name: str
+    value: float
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        """ "-0.42 [-0.51, -0.33]"."""
+        between = f" [{self.low:.3f}, {self.high:.3f}]" if self.low is not None else ""
+        return f"{self.value:.3f}{between}"
+
+
+class Result(ABC):
+    """What an analysis found: a frozen dataclass of numbers, texts, and tuples of them."""
+
+    @abstractmethod
+    def numbers(self) -> tuple[Number, ...]:
+        """The figures that sum it up, the most telling first."""
+
+
+@dataclass(frozen=True)
+class Analysis(ABC):
+    """Abstract: a question that can be asked of a model and a split it has embedded."""
+
+    needs: ClassVar[tuple[Need, ...]] = ()
+    """What it cannot do without."""
+    reading: ClassVar[str]
+    """How to read the picture, in a sentence or two."""
+    result: ClassVar[type[Result]]
+    """What it finds."""
+
+    def obstacle(self, subject: Subject) -> str | None:
+        """Why the question cannot be asked here: "needs a sigma - method pcme-mu has none"."""
+        for need in self.needs:
+            if (why := need.lacking(subject)) is not None:
+                return f"needs {need.what} - {why}"
+        return None
+
+    @abstractmethod
+    def compute(self, subject: Subject, progress: Progress = silent) -> Result:
+        """The answer; `progress(done, total)` is told how far it is."""
+
+
+registry: Registry[Analysis] = Registry("analysis")
+
+
+def at_least(name: str, value: int, least: int) -> None:
+    """Refuse a parameter below its least value."""
+    if value < least:
+        raise ConfigError(f"{name} must be at least {least} - got {value}")
+
+
+def _gaussian(items: object) -> Gaussian:
+    if not isinstance(items, Gaussian):
+        raise DataError("points have no sigma - use a model with one, such as of method pcme")
+    return items

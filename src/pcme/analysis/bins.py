@@ -1,0 +1,200 @@
+"""bins: is retrieval worse where σ is larger? Paper: §4.4, Fig. 6."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Float64, Int, Int64
+from scipy import stats
+
+from pcme import metrics
+from pcme.analysis.base import (
+    SIGMA,
+    Analysis,
+    Need,
+    Number,
+    Progress,
+    Result,
+    Subject,
+    at_least,
+    registry,
+    silent,
+)
+from pcme.analysis.bootstrap import Estimate, estimated, replicates, spearman
+from pcme.embedding import Gaussian
+from pcme.errors import DataError
+from pcme.evaluation.intervals import percentiles
+from pcme.matches import Matches
+from pcme.scores.base import Score
+from pcme.uncertainty import binned, width
+
+__all__ = ["BinnedQueries", "Bins", "Curve", "SigmaBins"]
+
+METRICS = {"recall@1": "R@1", "r_precision": "R-Precision"}
+"""What is measured, and what it is called."""
+
+WAYS = {"i2t": "images → captions", "t2i": "captions → images"}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The mean of a metric in each bin of σ with its 95 % interval, and how σ goes with it."""
+
+    metric: str
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    over_bins: Estimate
+    """Spearman's ρ of the bins' means with their order."""
+    over_items: Estimate
+    """Spearman's ρ of each query's value with its mean log σ."""
+
+
+@dataclass(frozen=True)
+class BinnedQueries:
+    """The queries of one direction in bins of equal count, the narrowest first."""
+
+    way: str
+    queries: int
+    width: tuple[float, ...]
+    """The median mean log σ of each bin."""
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class SigmaBins(Result):
+    """Retrieval over bins of σ, both ways."""
+
+    ways: tuple[BinnedQueries, ...]
+
+    def numbers(self) -> tuple[Number, ...]:
+        """Spearman's ρ over bins and over queries, both ways."""
+        return tuple(
+            Number(
+                f"ρ of σ and {METRICS[curve.metric]}, {WAYS[way.way]}, over {over}",
+                found.value,
+                "-1: the wider, the worse; 0: σ says nothing of it",
+                found.low,
+                found.high,
+            )
+            for way in self.ways
+            for curve in way.curves
+            for over, found in (("bins", curve.over_bins), ("queries", curve.over_items))
+        )
+
+
+@registry.register("bins")
+@dataclass(frozen=True)
+class Bins(Analysis):
+    """R@1 and R-Precision in bins of σ, both directions. Paper: Fig. 6."""
+
+    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
+    reading: ClassVar[str] = (
+        "Queries in bins of equal count, from the narrowest σ to the widest; a point is the mean "
+        "of its bin. Curves that fall say that σ warns of what will go wrong."
+    )
+    result: ClassVar[type[Result]] = SigmaBins
+
+    bins: int = 10
+
+    def __post_init__(self) -> None:
+        at_least("bins", self.bins, 2)
+
+    def compute(self, subject: Subject, progress: Progress = silent) -> SigmaBins:
+        """Both directions by the model's own score."""
+        score, matches = subject.model.score(), subject.matches
+        images, captions = subject.images, subject.captions
+        total = len(images) + len(captions)
+
+        def second_half(done: int, _: int) -> None:
+            progress(len(images) + done, total)
+
+        i2t = judged(score, images, captions, matches.T, lambda done, _: progress(done, total))
+        t2i = judged(score, captions, images, matches, second_half)
+        return SigmaBins(
+            (
+                in_bins("i2t", width(images), i2t, subject.clusters, self.bins),
+                in_bins("t2i", width(captions), t2i, subject.caption_clusters, self.bins),
+            )
+        )
+
+
+def judged(
+    score: Score, queries: Gaussian, gallery: Gaussian, matches: Matches, progress: Progress
+) -> dict[str, Float64[np.ndarray, " q"]]:
+    """{metric: its value of each query}, NaN for queries without an answer."""
+    parts: dict[str, list[Float64[np.ndarray, " b"]]] = {name: [] for name in METRICS}
+    for rows, block in score.blocks(queries, gallery):
+        parts["recall@1"].append(metrics.recall(block, matches[rows], 1))
+        parts["r_precision"].append(metrics.r_precision(block, matches[rows]))
+        progress(rows.stop, len(queries))
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def in_bins(
+    way: str,
+    widths: Float64[np.ndarray, " q"],
+    values: dict[str, Float64[np.ndarray, " q"]],
+    clusters: Int64[np.ndarray, " q"],
+    bins: int,
+) -> BinnedQueries:
+    """The curves of one direction; queries without an answer are left out."""
+    asked = ~np.isnan(values["recall@1"])
+    if np.count_nonzero(asked) < bins:
+        raise DataError(
+            f"{bins} bins need as many queries - got {np.count_nonzero(asked)} with an answer - "
+            "take fewer bins: --set bins=2"
+        )
+    widths, clusters = widths[asked], clusters[asked]
+    curves = [_curve(name, widths, v[asked], clusters, bins) for name, v in values.items()]
+    middles = binned(widths, widths, bins=bins).width
+    return BinnedQueries(way, len(widths), tuple(middles.tolist()), tuple(curves))
+
+
+def _curve(
+    metric: str,
+    widths: Float64[np.ndarray, " q"],
+    values: Float64[np.ndarray, " q"],
+    clusters: Int[np.ndarray, " q"],
+    bins: int,
+) -> Curve:
+    means = _bin_means(widths, values, bins)
+    drawn = replicates(means, clusters)
+    spans = [percentiles(column) for column in drawn.T]
+    found = means(np.ones(len(values)))
+    order = percentiles(_orders(drawn))
+    return Curve(
+        metric,
+        tuple(found.tolist()),
+        tuple(span.low for span in spans),
+        tuple(span.high for span in spans),
+        Estimate(float(_orders(found[None])[0]), order.low, order.high),
+        estimated(spearman(widths, values), clusters),
+    )
+
+
+def _bin_means(
+    widths: Float[np.ndarray, " q"], values: Float[np.ndarray, " q"], bins: int
+) -> Callable[[Float64[np.ndarray, " q"]], Float64[np.ndarray, " bins"]]:
+    """The bins' means of a draw: what was drawn twice stands twice in the order of σ."""
+    order = np.argsort(widths, kind="stable")
+
+    def means(weights: Float64[np.ndarray, " q"]) -> Float64[np.ndarray, " bins"]:
+        listed = np.repeat(values[order], weights[order].astype(np.int64))
+        parts = np.array_split(listed, bins)
+        return np.array([part.mean() if len(part) else np.nan for part in parts])
+
+    return means
+
+
+def _orders(means: Float64[np.ndarray, "r bins"]) -> Float64[np.ndarray, " r"]:
+    """Spearman's ρ of each row with the order of the bins; NaN where a row is constant."""
+    ranks = stats.rankdata(means, axis=1)
+    own, bins = (
+        ranks - ranks.mean(1, keepdims=True),
+        np.arange(means.shape[1]) - (means.shape[1] - 1) / 2,
+    )
+    lengths = np.sqrt(np.square(own).sum(1) * np.square(bins).sum())
+    with np.errstate(invalid="ignore"):
+        return np.asarray(own @ bins / np.where(lengths > 0, lengths, np.nan))

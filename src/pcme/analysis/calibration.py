@@ -1,0 +1,172 @@
+"""calibration: is p the share of pairs that match, and is it low where nothing does?"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64
+
+from pcme.analysis.base import (
+    PROBABILITY,
+    Analysis,
+    Need,
+    Number,
+    Progress,
+    Result,
+    Subject,
+    at_least,
+    registry,
+    silent,
+)
+from pcme.birds import ATTRIBUTES
+from pcme.calibration import Calibration as Counted
+from pcme.calibration import auroc
+from pcme.data.aviary import Aviary
+from pcme.embedding import Embedding
+from pcme.scores.base import Score
+
+__all__ = ["Calibration", "Reliability", "Roc", "best_of_each", "roc"]
+
+WRITTEN = "captions that fit no image"
+WITHHELD = "captions whose matches were taken away"
+
+Values = Float64[np.ndarray, " n"]
+
+
+@dataclass(frozen=True)
+class Roc:
+    """Captions that match something against those that do not, told apart by the best p."""
+
+    nothing: str
+    """What the captions without a match are: WRITTEN or WITHHELD."""
+    matched: int
+    unmatched: int
+    false_alarms: tuple[float, ...]
+    found: tuple[float, ...]
+    """Shares of the unmatched, and of the matched, that a falling threshold lets through."""
+    auroc: float
+
+
+@dataclass(frozen=True)
+class Reliability(Result):
+    """How often pairs of each p do match; bins that hold no pair are left out."""
+
+    pairs: int
+    confidence: tuple[float, ...]
+    true: tuple[float, ...]
+    count: tuple[int, ...]
+    error: float
+    """The expected calibration error over all pairs."""
+    error_likely: float
+    """The same over pairs with p of at least LIKELY: most pairs have nothing in common, and a model
+    is right about those at no cost."""
+    nothing: Roc
+
+    def numbers(self) -> tuple[Number, ...]:
+        """The calibration errors, and the area under the curve."""
+        return (
+            Number("expected calibration error, all pairs", self.error, "0: p is the share"),
+            Number(
+                f"the same, pairs with p of {LIKELY} or more",
+                self.error_likely,
+                "0: p is the share",
+            ),
+            Number(
+                f"“nothing here matches”, AUROC, {self.nothing.nothing}",
+                self.nothing.auroc,
+                "1: always told apart; 0.5: chance",
+            ),
+        )
+
+
+LIKELY = 0.1
+
+
+@registry.register("calibration")
+@dataclass(frozen=True)
+class Calibration(Analysis):
+    """Reliability of the match probability over all pairs, and "nothing here matches".
+
+    Aviary writes `unmatched` captions that fit no image; elsewhere each caption is asked once with
+    its matches in the gallery and once without.
+    """
+
+    needs: ClassVar[tuple[Need, ...]] = (PROBABILITY,)
+    reading: ClassVar[str] = (
+        "Left: pairs by p, and how many of them match; on the diagonal, p means what it says. "
+        "Right: captions with a match against captions without one, told apart by their best p; "
+        "the nearer to the upper left corner, the better."
+    )
+    result: ClassVar[type[Result]] = Reliability
+
+    bins: int = 15
+    unmatched: int = 1000
+
+    def __post_init__(self) -> None:
+        at_least("bins", self.bins, 2)
+        at_least("unmatched", self.unmatched, 1)
+
+    def compute(self, subject: Subject, progress: Progress = silent) -> Reliability:
+        """Over all pairs, in blocks."""
+        score, found = subject.model.score(), subject.found
+        counted = Counted(self.bins)
+        with_matches, without = [], []
+        for rows, block in score.blocks(found.captions, found.images):
+            p, truth = _probability(block), subject.matches[rows].dense()
+            counted.add(p, truth)
+            with_matches.append(p.max(1))
+            without.append(np.where(truth, 0.0, p).max(1))
+            progress(rows.stop, len(found.captions))
+        asked = subject.matches.answerable
+        best = np.concatenate(with_matches)[asked]
+        if _drawn(subject):
+            texts, _ = Aviary.unmatched(found.dataset, self.unmatched)
+            nothing = best_of_each(score, subject.model.encode_captions(texts), found.images)
+            return _summed(counted, roc(WRITTEN, best, nothing))
+        return _summed(counted, roc(WITHHELD, best, np.concatenate(without)[asked]))
+
+
+def best_of_each(score: Score, captions: Embedding, images: Embedding) -> Values:
+    """The largest p of each caption over all images."""
+    return np.concatenate([_probability(b).max(1) for _, b in score.blocks(captions, images)])
+
+
+def roc(nothing: str, matched: Values, unmatched: Values, *, points: int = 200) -> Roc:
+    """The curve by thresholds from the highest to the lowest, thinned to about `points`."""
+    thresholds = np.unique(np.concatenate([matched, unmatched]))[::-1]
+    places = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()
+    kept = thresholds[places.astype(np.int64)]
+    shares = [
+        1 - np.searchsorted(np.sort(values), kept) / len(values) for values in (unmatched, matched)
+    ]
+    alarms, found = (tuple(np.concatenate([[0.0], share]).tolist()) for share in shares)
+    return Roc(nothing, len(matched), len(unmatched), alarms, found, auroc(matched, unmatched))
+
+
+def _summed(counted: Counted, nothing: Roc) -> Reliability:
+    some = counted.count > 0
+    confidence, true = (
+        part[some] / counted.count[some] for part in (counted.confidence, counted.true)
+    )
+    count = counted.count[some]
+    likely = confidence >= LIKELY
+    gap = np.abs(confidence - true) * count
+    return Reliability(
+        int(count.sum()),
+        tuple(confidence.tolist()),
+        tuple(true.tolist()),
+        tuple(count.astype(np.int64).tolist()),
+        counted.error,
+        float(gap[likely].sum() / count[likely].sum()) if likely.any() else float("nan"),
+        nothing,
+    )
+
+
+def _probability(block: object) -> Float64[np.ndarray, "b g"]:
+    return np.exp(np.asarray(block, np.float64)).clip(0, 1)
+
+
+def _drawn(subject: Subject) -> bool:
+    """Whether captions that fit nothing can be written here."""
+    dataset = subject.found.dataset
+    return dataset.writer is not None and dataset.facts.shape[1] == len(ATTRIBUTES)

@@ -1,0 +1,150 @@
+"""erasing: does σ grow when pixels or words are taken away? Paper: §4.4, Fig. 7; §F.1."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from pcme.analysis.base import (
+    PIXELS,
+    SIGMA,
+    WORDS,
+    Analysis,
+    Need,
+    Number,
+    Progress,
+    Result,
+    Subject,
+    at_least,
+    registry,
+    silent,
+)
+from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
+from pcme.uncertainty import RATIOS, chosen, spoiled_captions, spoiled_images
+
+__all__ = ["Erasing", "Spoiling", "Spoilings"]
+
+HALF = RATIOS.index(0.5)
+
+NAMES = {
+    "erased": "pixels erased",
+    "replaced": "words replaced by <unk>",
+    "deleted": "words deleted",
+    "appended": "<unk> appended",
+}
+
+
+@dataclass(frozen=True)
+class Spoiling:
+    """Mean log σ of some items, spoiled in one way more and more."""
+
+    way: str
+    of: str
+    items: int
+    ratio: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    """The middle half of the items."""
+    correlation: Estimate
+    """Spearman's ρ of mean log σ with the ratio, over all items and ratios."""
+    rises: Estimate
+    """The share of items that are wider at a ratio of one half than at none."""
+
+    @property
+    def name(self) -> str:
+        """What is done to the items."""
+        return NAMES[self.way]
+
+
+@dataclass(frozen=True)
+class Spoilings(Result):
+    """σ under every kind of spoiling that the data allows."""
+
+    curves: tuple[Spoiling, ...]
+
+    def numbers(self) -> tuple[Number, ...]:
+        """How σ goes with the ratio, and how many items rise, of each kind."""
+        return tuple(
+            Number(f"{what}, {curve.name}", found.value, meaning, found.low, found.high)
+            for curve in self.curves
+            for what, found, meaning in (
+                ("ρ of σ and ratio", curve.correlation, "1: the more is gone, the wider"),
+                ("share wider at half", curve.rises, "1: all of them"),
+            )
+        )
+
+
+@registry.register("erasing")
+@dataclass(frozen=True)
+class Erasing(Analysis):
+    """Mean log σ against erased pixels, replaced, deleted and appended words. Paper: Fig. 7."""
+
+    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
+    reading: ClassVar[str] = (
+        "Each line is the mean over items that are spoiled more and more; the band holds the "
+        "middle half of them. σ that means ambiguity rises, except that <unk> added to a whole "
+        "caption takes nothing away from it."
+    )
+    result: ClassVar[type[Result]] = Spoilings
+
+    items: int = 300
+
+    def __post_init__(self) -> None:
+        at_least("items", self.items, 2)
+
+    def obstacle(self, subject: Subject) -> str | None:
+        """Vectors on both sides leave nothing to spoil."""
+        if (found := super().obstacle(subject)) is not None:
+            return found
+        lacking = [need.lacking(subject) for need in (PIXELS, WORDS)]
+        return (
+            f"needs pixels or words - {' and '.join(map(str, lacking))}" if all(lacking) else None
+        )
+
+    def compute(self, subject: Subject, progress: Progress = silent) -> Spoilings:
+        """Captions in three ways and images in one, where there are words and pixels."""
+        model, dataset = subject.model, subject.found.dataset
+        captions, images = chosen(dataset, captions=self.items, images=self.items)
+        jobs: dict[str, Callable[..., Float64[np.ndarray, "n r"]]] = {}
+        if WORDS.lacking(subject) is None:
+            for way in ("replaced", "deleted", "appended"):
+                jobs[way] = partial(spoiled_captions, model, dataset, captions, way)
+        if PIXELS.lacking(subject) is None:
+            jobs["erased"] = partial(spoiled_images, model, dataset, images)
+        curves: list[Spoiling] = []
+        for way, job in jobs.items():
+            widths = job(progress=_part_of(progress, len(curves), len(jobs)))
+            items = images if way == "erased" else captions
+            clusters = subject.clusters if way == "erased" else subject.caption_clusters
+            curves.append(curve(way, widths, clusters[items]))
+        return Spoilings(tuple(curves))
+
+
+def curve(
+    way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarray, " n"]
+) -> Spoiling:
+    """What the widths of n items at RATIOS come to."""
+    low, high = np.quantile(widths, (0.25, 0.75), axis=0)
+    ratios = np.broadcast_to(RATIOS, widths.shape)
+    pooled = spearman(widths.ravel(), ratios.ravel())
+    rises = (widths[:, HALF] > widths[:, 0]).astype(np.float64)
+    return Spoiling(
+        way,
+        "images" if way == "erased" else "captions",
+        len(widths),
+        RATIOS,
+        tuple(widths.mean(0).tolist()),
+        tuple(low.tolist()),
+        tuple(high.tolist()),
+        estimated(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
+        estimated(mean(rises), clusters),
+    )
+
+
+def _part_of(progress: Progress, place: int, parts: int) -> Progress:
+    """The progress of one of several equal parts."""
+    return lambda done, total: progress(place * total + done, parts * total)

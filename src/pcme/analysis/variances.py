@@ -1,0 +1,172 @@
+"""variances: does σ need a number for each dimension? Paper: §D, "DoF for σ"."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64
+
+from pcme.analysis.base import (
+    SIGMA,
+    Analysis,
+    Need,
+    Number,
+    Progress,
+    Result,
+    Subject,
+    at_least,
+    registry,
+    silent,
+)
+from pcme.data.problems import Problems
+from pcme.data.streams import stream
+from pcme.embedding import Embedding, Gaussian
+from pcme.errors import ConfigError
+from pcme.evaluation import embed
+from pcme.model import load
+
+__all__ = ["Profile", "Shares", "VarianceProfiles", "Variances", "shares"]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What log σ varies with: 1 in all.
+
+    `item`: some items are wider than others, in all dimensions alike (all that an isotropic σ can
+    say); `dimension`: some dimensions are wider than others, for all items alike; `shape`: the
+    rest, each item's own shape.
+    """
+
+    item: float
+    dimension: float
+    shape: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The variances of one kind of item, dimension by dimension, the largest first."""
+
+    of: str
+    mean: tuple[float, ...]
+    """Mean σ² of each dimension, sorted."""
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    """The middle 80 % of the items in the same dimensions."""
+    equal_volume: float
+    """The σ² of an isotropic Gaussian with the same log volume on average."""
+    isotropic: float | None
+    """Mean σ² of a model that was trained with one σ an item, where one was given."""
+    sphericity: float
+    """Geometric over arithmetic mean of an item's σ², averaged over items: 1 is a ball."""
+    shares: Shares
+
+
+@dataclass(frozen=True)
+class VarianceProfiles(Result):
+    """Sorted variances of images and captions."""
+
+    profiles: tuple[Profile, ...]
+
+    def numbers(self) -> tuple[Number, ...]:
+        """How far from a ball, and what σ varies with."""
+        return tuple(
+            Number(f"{what}, {profile.of}", value, meaning)
+            for profile in self.profiles
+            for what, value, meaning in (
+                ("sphericity of σ²", profile.sphericity, "1: isotropic, one σ would do"),
+                ("share of an item's width", profile.shares.item, "all that an isotropic σ has"),
+                ("share of the dimensions", profile.shares.dimension, "the same for all items"),
+                ("share of an item's shape", profile.shares.shape, "needs one σ a dimension"),
+            )
+        )
+
+
+@registry.register("variances")
+@dataclass(frozen=True)
+class Variances(Analysis):
+    """Sorted variances against the isotropic one, and what σ varies with. Paper: §D.
+
+    `isotropic` may name the folder of a run of method pcme-isotropic, to compare with.
+    """
+
+    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
+    reading: ClassVar[str] = (
+        "Mean σ² of each dimension, the largest first; the band holds the middle 80 % of the "
+        "items, the dashed line is the ball of the same volume. The further the curve leaves the "
+        "line, the more is lost with one σ an item."
+    )
+    result: ClassVar[type[Result]] = VarianceProfiles
+
+    isotropic: str = ""
+    items: int = 2000
+    """So many of either kind are looked at, at random but always the same."""
+
+    def __post_init__(self) -> None:
+        at_least("items", self.items, 2)
+
+    def compute(self, subject: Subject, progress: Progress = silent) -> VarianceProfiles:
+        """Of images and of captions."""
+        sides = {"images": self._some(subject.images), "captions": self._some(subject.captions)}
+        others = self._others(subject, progress)
+        return VarianceProfiles(
+            tuple(profile(of, items, others.get(of)) for of, items in sides.items())
+        )
+
+    def _some(self, items: Gaussian) -> Gaussian:
+        drawn = stream(0, "variances").permutation(len(items))[: self.items]
+        return items[drawn.tolist()]
+
+    def _others(self, subject: Subject, progress: Progress) -> dict[str, float]:
+        """Mean σ² of the run that was given, on the same split."""
+        if not self.isotropic:
+            return {}
+        found = embed(
+            load(Path(self.isotropic)), subject.found.dataset, Problems(), progress=progress
+        )
+        return {
+            "images": _one_variance(self.isotropic, found.images),
+            "captions": _one_variance(self.isotropic, found.captions),
+        }
+
+
+def profile(of: str, items: Gaussian, isotropic: float | None) -> Profile:
+    """The variances of some items."""
+    variance = items.variance.double().numpy()
+    order = np.argsort(-variance.mean(0), kind="stable")
+    low, high = np.quantile(variance, (0.1, 0.9), axis=0)
+    log_variance = np.log(variance)
+    ratio = np.exp(log_variance.mean(1)) / variance.mean(1)
+    return Profile(
+        of,
+        tuple(variance.mean(0)[order].tolist()),
+        tuple(low[order].tolist()),
+        tuple(high[order].tolist()),
+        float(np.exp(log_variance.mean())),
+        isotropic,
+        float(ratio.mean()),
+        shares(log_variance / 2),
+    )
+
+
+def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:
+    """The two-way analysis of variance of log σ: items, dimensions, and what neither explains.
+
+    >>> shares(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    Shares(item=1.0, dimension=0.0, shape=0.0)
+    """
+    whole = log_sigma - log_sigma.mean()
+    item, dimension = whole.mean(1, keepdims=True), whole.mean(0, keepdims=True)
+    total = np.square(whole).mean()
+    if total == 0:
+        return Shares(float("nan"), float("nan"), float("nan"))
+    parts = [np.square(part).mean() / total for part in (item, dimension, whole - item - dimension)]
+    return Shares(*map(float, parts))
+
+
+def _one_variance(run: str, items: Embedding) -> float:
+    if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
+        raise ConfigError(
+            f"{run} does not have one sigma an item - give a run of method pcme-isotropic"
+        )
+    return float(items.variance[:, 0].double().mean())

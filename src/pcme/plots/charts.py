@@ -1,0 +1,168 @@
+"""Lines and bars: general charts in the house style, and the parts that others are made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pcme.errors import ShapeError
+from pcme.plots.style import (
+    DASHES,
+    HATCHES,
+    INK,
+    MARKERS,
+    PALETTE,
+    WIDTH,
+    Axes,
+    Figure,
+    grid,
+    log_axis,
+    styled,
+)
+
+__all__ = ["Bars", "Line", "add_bars", "add_lines", "bars", "lines"]
+
+BAND = 0.16
+"""The opacity of a band."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points, with a band from `low` to `high` where they are given."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(part) for part in (self.x, self.y, self.low, self.high) if part is not None}
+        if len(lengths) != 1 or (self.low is None) != (self.high is None):
+            raise ShapeError(f'line "{self.name}" needs lists of one length, low with high')
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A bar for each group, with an interval from `low` to `high` where they are given."""
+
+    name: str
+    value: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(part) for part in (self.value, self.low, self.high) if part is not None}
+        if len(lengths) != 1 or (self.low is None) != (self.high is None):
+            raise ShapeError(f'bars "{self.name}" need lists of one length, low with high')
+
+
+@styled
+def lines(
+    series: Sequence[Line],
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    log_x: bool = False,
+    log_y: bool = False,
+    width: float = WIDTH,
+    height: float = 3.4,
+) -> Figure:
+    """Some lines in one panel.
+
+    >>> lines([Line("ours", [1, 2], [3, 4])], x_label="J", y_label="R@1 (%)").axes[0].get_xlabel()
+    'J'
+    """
+    figure, (axes,) = grid(width=width, height=height)
+    for which, wanted in (("x", log_x), ("y", log_y)):
+        if wanted:
+            log_axis(axes, which)
+    add_lines(axes, series)
+    axes.set(xlabel=x_label, ylabel=y_label, title=title)
+    if len(series) > 1:
+        axes.legend()
+    return figure
+
+
+@styled
+def bars(
+    groups: Sequence[str],
+    series: Sequence[Bars],
+    *,
+    y_label: str,
+    x_label: str = "",
+    title: str = "",
+    horizontal: bool = False,
+    width: float = WIDTH,
+    height: float = 3.4,
+) -> Figure:
+    """Bars side by side in groups; `horizontal` for groups with long names.
+
+    >>> drawn = bars(["mean", "w2"], [Bars("i2t", [26.1, 26.2])], y_label="R-Precision (%)")
+    >>> [text.get_text() for text in drawn.axes[0].get_xticklabels()]
+    ['mean', 'w2']
+    """
+    figure, (axes,) = grid(width=width, height=height)
+    add_bars(axes, groups, series, horizontal=horizontal)
+    across, up = (y_label, x_label) if horizontal else (x_label, y_label)
+    axes.set(xlabel=across, ylabel=up, title=title)
+    if len(series) > 1:
+        figure.legend(loc="outside lower center", ncols=min(len(series), 4))
+    return figure
+
+
+def add_lines(axes: Axes, series: Sequence[Line], *, first: int = 0) -> None:
+    """Draw lines into a panel; the n-th takes the n-th colour, marker and dash, from `first` on."""
+    for place, line in enumerate(series, start=first):
+        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        dash = DASHES[place % len(DASHES)]
+        axes.plot(
+            line.x, line.y, color=colour, marker=marker, linestyle=dash, label=line.name,
+            markeredgecolor="white", markeredgewidth=0.6,
+        )  # fmt: skip
+        if line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=BAND, linewidth=0)
+
+
+def add_bars(
+    axes: Axes, groups: Sequence[str], series: Sequence[Bars], *, horizontal: bool = False
+) -> None:
+    """Draw bars into a panel; the n-th of a group has the n-th colour and hatch."""
+    thickness = 0.8 / len(series)
+    centres = np.arange(len(groups))
+    draw = axes.barh if horizontal else axes.bar
+    for place, part in enumerate(series):
+        if len(part.value) != len(groups):
+            raise ShapeError(
+                f'bars "{part.name}" must have one value for each of {len(groups)} groups - got '
+                f"{len(part.value)}"
+            )
+        where = centres + (place - (len(series) - 1) / 2) * thickness
+        draw(
+            where, part.value, thickness * 0.92, label=part.name,
+            color=PALETTE[place % len(PALETTE)], hatch=HATCHES[place % len(HATCHES)],
+            edgecolor="white", linewidth=0.5,
+        )  # fmt: skip
+        _add_intervals(axes, where.tolist(), part, horizontal=horizontal)
+    if horizontal:
+        axes.set_yticks(centres, groups)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+    else:
+        axes.set_xticks(centres, groups)
+        axes.grid(visible=False, axis="x")
+
+
+def _add_intervals(axes: Axes, where: Sequence[float], part: Bars, *, horizontal: bool) -> None:
+    if part.low is None or part.high is None:
+        return
+    value = np.asarray(part.value, np.float64)
+    # a percentile interval may lie beside its value; matplotlib refuses lengths below zero
+    reach = np.maximum([value - np.asarray(part.low), np.asarray(part.high) - value], 0)
+    looks: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2}
+    if horizontal:
+        axes.errorbar(value, where, xerr=reach, **looks)
+    else:
+        axes.errorbar(where, value, yerr=reach, **looks)

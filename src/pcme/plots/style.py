@@ -1,0 +1,216 @@
+"""The house style: one place for colours, markers, sizes and how a figure becomes a file.
+
+Colours are those of Okabe & Ito, which colour-blind people can tell apart; whatever is told apart
+by colour is also told apart by marker, dash or hatch, so that a grey print says the same. Figures
+are `Figure` objects: pyplot and its global state are never touched. A figure always gives the same
+bytes: no dates, no random ids. No other module imports matplotlib.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+from pcme import atomic
+from pcme.errors import ConfigError
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Ellipse, Rectangle
+    from matplotlib.ticker import FuncFormatter
+    from matplotlib.typing import LineStyleType
+except ImportError as error:
+    raise ConfigError(
+        "drawing needs matplotlib, which is not installed - pip install 'pcme[plots]'"
+    ) from error
+
+__all__ = [
+    "DASHES",
+    "FAINT",
+    "HATCHES",
+    "INK",
+    "MARKERS",
+    "PALETTE",
+    "WIDTH",
+    "Axes",
+    "Ellipse",
+    "Figure",
+    "Line2D",
+    "Rectangle",
+    "SubFigure",
+    "divided",
+    "grid",
+    "legend_below",
+    "log_axis",
+    "panels_of",
+    "png",
+    "save",
+    "shortened",
+    "signed",
+    "styled",
+    "svg",
+]
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#F0E442")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES: tuple[LineStyleType, ...] = (
+    "-", (0, (5, 2)), (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3)),
+    (0, (1, 3)), (0, (4, 4)),
+)  # fmt: skip
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++", "oo", "--")
+INK, FAINT, RULE = "#20242c", "#767c88", "#dfe2e7"
+
+WIDTH = 6.4
+"""Inches. With text of 8 points and more a figure can be read when it is 600 pixels wide."""
+PIXELS_PER_INCH = 150
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.size": 8.5,
+    "text.color": INK,
+    "text.parse_math": False,  # a caption may cost $5
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.7,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "hatch.linewidth": 0.6,
+    "savefig.dpi": PIXELS_PER_INCH,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "pcme",
+}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """The drawing function, in the house style whatever the caller's is."""
+
+    @wraps(draw)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> T:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(cast("Any", STYLE))
+            return draw(*args, **kwargs)
+
+    return inside
+
+
+def grid(
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    height: float = 3.0,
+    width: float = WIDTH,
+    ratios: Sequence[float] | None = None,
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, row by row; `ratios` are the relative widths of the columns."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios)
+    return figure, list(panels.ravel())
+
+
+def divided(
+    whole: Figure, *, heights: Sequence[float] = (1,), widths: Sequence[float] = (1,)
+) -> list[SubFigure]:
+    """The parts of a figure, row by row, each with a layout of its own."""
+    parts = whole.subfigures(
+        len(heights), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths
+    )
+    return list(parts.ravel())
+
+
+def panels_of(part: SubFigure, rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:  # noqa: ANN401
+    """The panels of a part, row by row; options are those of `subplots`."""
+    return list(part.subplots(rows, columns, squeeze=False, **options).ravel())
+
+
+def log_axis(axes: Axes, which: str) -> None:
+    """A logarithmic axis, "x" or "y", with plain numbers beside its ticks."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis.set_major_formatter(FuncFormatter(_plain_number))
+    axis.set_minor_formatter(FuncFormatter(lambda value, place: ""))
+
+
+@styled
+def svg(figure: Figure) -> str:
+    """The figure as SVG, from "<svg" on: for a file, or to put into a page."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None})
+    text = stream.getvalue()
+    return text[text.index("<svg") :]
+
+
+@styled
+def png(figure: Figure) -> bytes:
+    """The figure as PNG."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def save(figure: Figure, stem: Path) -> tuple[Path, Path]:
+    """Write `stem`.svg and `stem`.png, each whole or not at all."""
+    vector, raster = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
+    try:
+        atomic.write_text(vector, svg(figure))
+        with atomic.replacing(raster) as draft:
+            draft.write_bytes(png(figure))
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or stem} cannot be written - {error.strerror or error} - is its "
+            "folder there, and has the disk room?"
+        ) from error
+    return vector, raster
+
+
+def shortened(text: str, length: int) -> str:
+    """The text, cut with an ellipsis if it is longer.
+
+    >>> shortened("a small bird", 8)
+    'a small…'
+    """
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
+
+
+def signed(value: float) -> str:
+    """Two digits with a sign of full width.
+
+    >>> signed(-0.5)
+    '−0.50'
+    """
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def legend_below(axes: Axes, columns: int = 1) -> None:
+    """The panel's legend under its axis, where it covers nothing."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
+
+
+def _plain_number(value: float, place: int) -> str:
+    """ "0.001", "100", "10k", "10M": as short as it can be, for an axis has little room."""
+    for size, letter in ((1e6, "M"), (1e4, "k")):
+        if value >= size:
+            return f"{value / (1e6 if letter == 'M' else 1e3):g}{letter}"
+    return f"{value:g}"
