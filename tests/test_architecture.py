@@ -78,7 +78,7 @@ SHARED = {
     "cli": ("reporter", "output"),
     "evaluation": (
         "embedded", "plausible", "protocols", "results", "intervals", "passes", "choosing",
-        "running",
+        "running", "comparing",
     ),
     "confidence": ("quantiles", "curve", "presence", "refusal", "stored", "parts"),
     "authors": ("vocabulary", "weights"),

@@ -7,6 +7,7 @@ what each figure means.
 Paper: §4.1.
 """
 
+from pcme.evaluation.comparing import Comparison, Difference, compare, compared
 from pcme.evaluation.embedded import Embedded, embed
 from pcme.evaluation.intervals import Interval, intervals
 from pcme.evaluation.passes import evaluated, name_of, retrieval, within
@@ -15,6 +16,8 @@ from pcme.evaluation.results import Direction, Evaluation
 from pcme.evaluation.running import Report, evaluate
 
 __all__ = [
+    "Comparison",
+    "Difference",
     "Direction",
     "Embedded",
     "Evaluation",
@@ -22,6 +25,8 @@ __all__ = [
     "Protocol",
     "Report",
     "Truth",
+    "compare",
+    "compared",
     "embed",
     "evaluate",
     "evaluated",

@@ -1,0 +1,139 @@
+"""pcme compare: is one run better than another on the same queries?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from pcme.evaluation import Comparison, Difference
+    from pcme.evaluation.results import Way
+
+__all__ = ["register"]
+
+WAYS: dict[Way, str] = {"i2t": "images → captions", "t2i": "captions → images"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    example = "pcme compare runs/mu runs/aviary --metric recall@1"
+    app.command(epilog=f"[bold]Example:[/bold] {example}")(compare)
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Two folders of runs or more, or .npz files of `pcme evaluate --out`; the first "
+            "is what the others are compared with.",
+        ),
+    ],
+    *,
+    metric: Annotated[str, typer.Option(help="The metric to compare by.")] = "r_precision",
+    data_root: Annotated[
+        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split: test, seen, val, ...")] = "test",
+    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Test whether runs differ on the same queries: differences, 95 % intervals, p-values."""
+    from pcme.evaluation import compare as run_comparison
+
+    with progress_bar() as bar:
+        bars = cache(bar)
+        found = run_comparison(
+            runs,
+            metric=metric,
+            data_root=data_root,
+            split=split,
+            workers=workers,
+            waiting=lambda what, done, total: bars(what)(done, total),
+        )
+    if as_json:
+        print_json(_record(found))
+    else:
+        _print(found)
+
+
+def _record(found: Comparison) -> dict[str, Any]:
+    results = found.results.items()
+    return {
+        "metric": found.metric,
+        "dataset": found.results[found.base].dataset,
+        "base": found.base,
+        "runs": [
+            {
+                "run": name,
+                "score": result.score,
+                "i2t": result.i2t.figure(found.metric),
+                "t2i": result.t2i.figure(found.metric),
+            }
+            for name, result in results
+        ],
+        "differences": [
+            {
+                "run": each.run,
+                "direction": each.way,
+                "difference": each.difference,
+                "interval": _finite([each.interval.low, each.interval.high]),
+                "p": each.p,
+                "p_holm": each.adjusted,
+            }
+            for each in found.differences
+        ],
+    }
+
+
+def _finite(values: list[float]) -> list[float] | None:
+    """The values, or None where one is NaN, which JSON does not have."""
+    return None if any(map(math.isnan, values)) else values
+
+
+def _print(found: Comparison) -> None:
+    first = found.results[found.base]
+    typer.echo(f"{first.dataset}: {first.gallery:,} images, {first.queries:,} captions")
+    rows = [row for way, title in WAYS.items() for row in _rows(found, way, title)]
+    unit = "" if found.metric.endswith("rank") else ", %"
+    p = "p (Holm)" if len(found.results) > 2 else "p"
+    print_table(("run", found.metric + unit, "difference", "95 % interval", p), rows)
+    typer.echo(
+        "intervals and p are of these queries, whole classes (or images) drawn; they say nothing "
+        "of other trainings"
+    )
+
+
+def _rows(found: Comparison, way: Way, title: str) -> Iterator[tuple[str, ...]]:
+    """A direction's title, then a line for each run."""
+    yield (title, "", "", "", "")
+    changes = {each.run: each for each in found.differences if each.way == way}
+    for name, shown in _short_names(list(found.results)).items():
+        figure = found.results[name].way(way).figure(found.metric)
+        yield (f"  {shown}", *_cells(figure, changes.get(name), found.metric))
+
+
+def _short_names(runs: list[str]) -> dict[str, str]:
+    """The last part of each path, where that tells them apart."""
+    last = {name: Path(name).name for name in runs}
+    return last if len(set(last.values())) == len(runs) else {name: name for name in runs}
+
+
+def _cells(figure: float, change: Difference | None, metric: str) -> tuple[str, str, str, str]:
+    factor = 1 if metric.endswith("rank") else 100
+    if change is None:
+        return (f"{factor * figure:.2f}", "", "", "")
+    span = change.interval
+    return (
+        f"{factor * figure:.2f}",
+        f"{factor * change.difference:+.2f}",
+        f"[{factor * span.low:+.2f}, {factor * span.high:+.2f}]",
+        f"{change.adjusted:.4f}",
+    )
