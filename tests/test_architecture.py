@@ -80,7 +80,7 @@ SHARED = {
     "cli": ("reporter", "output"),
     "evaluation": (
         "embedded", "plausible", "protocols", "results", "intervals", "passes", "choosing",
-        "running", "comparing",
+        "costs", "running", "comparing",
     ),
     "confidence": ("quantiles", "curve", "presence", "refusal", "stored", "parts"),
     "analysis": ("base", "bootstrap", "records", "running"),

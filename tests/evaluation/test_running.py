@@ -53,6 +53,7 @@ def test_everything_is_saved_with_intervals(tmp_path):
     assert names == ["mean.npz", "summary.json", "w2.npz"]
     assert Evaluation.load(tmp_path / "out" / "w2.npz").record() == report.results[1].record()
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary[1]["cost"]["space"] == "O(2N)"
     low, high = summary[0]["intervals"]["t2i"]["r_precision"]
     assert low <= summary[0]["t2i"]["r_precision"] <= high
 

@@ -112,18 +112,22 @@ def _print_one(result: Evaluation) -> None:
 
 
 def _print_several(report: Report) -> None:
-    """The two figures that matter most of each score, both ways."""
+    """The two figures that matter most of each score, both ways, and what it costs."""
     from pcme.evaluation import intervals
 
     shown = ("r_precision", "recall@1")
     rows = []
-    for result in report.results:
+    for result, cost in zip(report.results, report.costs, strict=True):
         ways = [(way.figures, intervals(way, shown)) for way in (result.i2t, result.t2i)]
         cells = [_short(figures[name], spans[name]) for figures, spans in ways for name in shown]
-        rows.append((result.score, *cells))
+        work = "–" if cost.work is None else f"{cost.work:,}"
+        rows.append((result.score, *cells, f"{cost.numbers:,}", f"{cost.bytes:,}", work))
     columns = [f"{short} {way}" for way in ("i2t", "t2i") for short in ("R-P", "R@1")]
-    print_table(("score, %", *columns), rows)
-    typer.echo("± is half of the 95 % interval over queries; --json and --out have all figures")
+    print_table(("score, %", *columns, "size", "bytes", "work"), rows)
+    typer.echo(
+        "± is half of the 95 % interval over queries; size: numbers kept of an item, in bytes too; "
+        "work: multiply-adds for a pair. --json and --out have all figures"
+    )
 
 
 def _described(result: Evaluation) -> str:
@@ -140,11 +144,11 @@ def _title(name: str) -> str:
 
 
 def _short(value: float, span: Interval) -> str:
-    """ "26.3 ± 1.1", in per cent."""
+    """ "26.3±1.1", in per cent."""
     if math.isnan(value):
         return "–"
     half = (span.high - span.low) / 2
-    return f"{100 * value:.1f}" + ("" if math.isnan(half) else f" ± {100 * half:.1f}")
+    return f"{100 * value:.1f}" + ("" if math.isnan(half) else f"±{100 * half:.1f}")
 
 
 def _cell(name: str, figures: Mapping[str, float], spans: Mapping[str, Interval]) -> str:

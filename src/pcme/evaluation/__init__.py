@@ -8,6 +8,7 @@ Paper: §4.1.
 """
 
 from pcme.evaluation.comparing import Comparison, Difference, compare, compared
+from pcme.evaluation.costs import Cost, cost
 from pcme.evaluation.embedded import Embedded, embed
 from pcme.evaluation.intervals import Interval, intervals
 from pcme.evaluation.passes import evaluated, name_of, retrieval, within
@@ -17,6 +18,7 @@ from pcme.evaluation.running import Report, evaluate
 
 __all__ = [
     "Comparison",
+    "Cost",
     "Difference",
     "Direction",
     "Embedded",
@@ -27,6 +29,7 @@ __all__ = [
     "Truth",
     "compare",
     "compared",
+    "cost",
     "embed",
     "evaluate",
     "evaluated",

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pcme.data.dataset import CaptionDataset, Dataset
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 from pcme.evaluation.choosing import chosen
+from pcme.evaluation.costs import Cost, cost
 from pcme.evaluation.embedded import Embedded, embed
 from pcme.evaluation.intervals import intervals
 from pcme.evaluation.passes import evaluated, name_of
@@ -36,10 +37,12 @@ Waiting = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Report:
-    """Evaluations of one run on one split, a score each; notes; what was wrong with the data."""
+    """Evaluations of one run on one split, one by each score; what was wrong with the data."""
 
     run: Path
     results: tuple[Evaluation, ...]
+    costs: tuple[Cost, ...]
+    """What each of the scores costs here."""
     notes: tuple[str, ...]
     problems: Problems
 
@@ -54,7 +57,8 @@ class Report:
             ) from error
         for result in self.results:
             result.save(target / f"{result.score}.npz")
-        text = json.dumps([_summary(result) for result in self.results], indent=2)
+        pairs = zip(self.results, self.costs, strict=True)
+        text = json.dumps([_summary(*pair) for pair in pairs], indent=2)
         atomic.write_text(target / SUMMARY, text + "\n")
 
 
@@ -84,7 +88,8 @@ def evaluate(
         )
         for score in asked.scores
     ]
-    return Report(folder, tuple(results), (*asked.notes, *rules.notes), problems)
+    costs = tuple(cost(score, found.captions) for score in asked.scores)
+    return Report(folder, tuple(results), costs, (*asked.notes, *rules.notes), problems)
 
 
 def dataset_of(recipe: Recipe, data_root: Path | None = None) -> Dataset:
@@ -150,8 +155,8 @@ def _features(
     )
 
 
-def _summary(result: Evaluation) -> dict[str, Any]:
-    """The figures of a score with their intervals."""
+def _summary(result: Evaluation, spent: Cost) -> dict[str, Any]:
+    """The figures of a score with their intervals, and what it costs."""
     spans = {
         way: {
             name: None if math.isnan(span.low) else [span.low, span.high]
@@ -160,4 +165,4 @@ def _summary(result: Evaluation) -> dict[str, Any]:
         for way in WAYS
     }
     about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
-    return {**result.record(), "intervals": spans, **about}
+    return {**result.record(), "intervals": spans, "cost": asdict(spent), **about}
