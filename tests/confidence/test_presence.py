@@ -1,0 +1,86 @@
+"""The decision that something matches holds its rate of false alarms, whatever the size."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from pcme.confidence.presence import Presence, presence
+from pcme.errors import ConfigError, DataError
+
+RULE = Presence(1000, 1.2, (-4.0, -2.0, 0.0, 3.0), (1.0, 3.0, 5.0), 0.1)
+sizes = st.integers(1, 10**7)
+chances = st.floats(0, 1)
+
+
+def worst(size, queries, seed, *, tail=1.0):
+    """The best of `size` wrong items whose log-odds have the tail e^{-x/tail}, drawn at once."""
+    below = np.random.default_rng(seed).random(queries) ** (1 / size)
+    return -tail * np.log1p(-below) - 5
+
+
+def test_growth_is_that_of_the_tail_and_the_rate_holds_at_other_sizes():
+    counts = np.array([250, 500, 1000])
+    draws = np.random.default_rng(0).exponential(1.3, (2000, 1000)) - 5
+    absent = np.stack([draws[:, :n].max(1) for n in counts])
+    rule = presence(counts, absent, absent[-1] + 4, false_alarm=0.1)
+    assert rule.gallery == 1000
+    assert rule.growth == pytest.approx(1.3, rel=0.1)
+    larger = worst(16_000, 3000, 1, tail=1.3)
+    alarms = (expit(larger) >= rule.threshold(16_000)).mean()
+    assert alarms == pytest.approx(0.1, abs=0.04)
+    assert (expit(larger) >= rule.threshold()).mean() > 0.5  # the size ignored
+
+
+def test_queries_that_everything_matches_are_left_out():
+    absent = np.array([[-np.inf, 0.0], [-np.inf, 1.0]])
+    rule = presence(np.array([10, 20]), absent, np.array([3.0]), false_alarm=0.1)
+    assert rule.growth == pytest.approx(1 / np.log(2))
+    assert rule.absent == (1.0,) * len(rule.absent)
+
+
+def test_a_best_hit_that_falls_with_more_items_counts_as_no_growth():
+    absent = np.array([[1.0], [0.9]])
+    assert presence(np.array([4, 8]), absent, np.zeros(1), false_alarm=0.1).growth == 0
+    assert presence(np.array([1]), absent[:1], np.zeros(1), false_alarm=0.1).growth == 0
+
+
+@given(chances, chances, sizes)
+def test_a_better_hit_is_the_more_rarely_a_false_alarm(one, other, size):
+    low, high = sorted([one, other])
+    assert 0 <= RULE.alarm(high, size) <= RULE.alarm(low, size) <= 1
+
+
+@given(sizes, sizes, st.floats(0, 1))
+def test_more_items_and_fewer_alarms_ask_for_more(one, other, share):
+    few, many = sorted([one, other])
+    assert RULE.threshold(few, share) <= RULE.threshold(many, share)
+    assert RULE.threshold(few, share) >= RULE.threshold(few, 1.0)
+
+
+@given(sizes, st.floats(0.01, 0.99))
+def test_the_threshold_has_the_rate_that_it_is_for(size, share):
+    assert RULE.alarm(RULE.threshold(1000, share), 1000) == pytest.approx(share, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: RULE.threshold(0), ConfigError),
+        (lambda: RULE.threshold(false_alarm=2.0), ConfigError),
+        (lambda: RULE.alarm(1.5), DataError),
+        (lambda: Presence(0, 1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
+        (lambda: Presence(9, -1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
+        (lambda: Presence(9, 1.0, (1.0, 0.0), (0.0, 1.0), 0.1), DataError),
+        (lambda: Presence(9, 1.0, (0.0, 1.0), (0.0,), 0.1), DataError),
+        (lambda: Presence(9, 1.0, (0.0, 1.0), (0.0, 1.0), 1.1), ConfigError),
+        (
+            lambda: presence(np.array([9]), np.array([[-np.inf]]), np.zeros(1), false_alarm=0.1),
+            DataError,
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, error):
+    with pytest.raises(error):
+        call()
