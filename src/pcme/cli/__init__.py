@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from pcme import __version__
-from pcme.cli import calibrate, compare, data, demo, evaluate, imports, train
+from pcme.cli import calibrate, compare, data, demo, evaluate, imports, reproduce, train
 from pcme.cli.output import Json, print_json, print_table
 from pcme.errors import PcmeError
 from pcme.registry import Registry
@@ -54,6 +54,7 @@ train.register(app)
 evaluate.register(app)
 compare.register(app)
 calibrate.register(app)
+reproduce.register(app, list_app)
 demo.register(app)
 imports.register(app)
 

@@ -1,0 +1,142 @@
+"""pcme reproduce: the paper's tables and figures, made again; pcme list experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from pcme.reproduce import Progress
+
+__all__ = ["register"]
+
+REPORT = "report"
+
+
+def register(app: typer.Typer, listing: typer.Typer) -> None:
+    """Add the verb to the program, and its experiments to what can be listed."""
+    examples = "pcme reproduce table2 --quick · pcme reproduce all --data cub --data-root CUB"
+    app.command(epilog=f"[bold]Examples:[/bold] {examples}")(reproduce)
+    listing.command("experiments", epilog="[bold]Example:[/bold] pcme list experiments --json")(
+        list_experiments
+    )
+
+
+def reproduce(
+    wanted: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="EXPERIMENT...",
+            help='Names of `pcme list experiments`, or "all"; "report" writes the document.',
+        ),
+    ],
+    *,
+    data: Annotated[str, typer.Option(help="aviary, cub or coco.")] = "aviary",
+    data_root: Annotated[
+        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs of each row; 3, or 1 with --quick.", min=1)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Shorter runs, for a look; see `pcme show`.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a key of the recipe in all runs: image.weights=FILE."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where runs/ and results/ go; of the report, its file.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="For the report: a folder of results to take in.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Runs at a time, one thread each.", min=1)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Make tables and figures of the paper again, beside the paper's values.
+
+    Runs that are there already are used, whichever experiment made them; what was interrupted goes
+    on. Each experiment gets a table (.md), a record of every value (.json) and pictures.
+    """
+    if wanted == [REPORT]:
+        _report(out or Path("docs/RESULTS.md"), results, as_json=as_json)
+        return
+    from pcme.reproduce import reproduce as run
+    from pcme.reproduce.results import record
+    from pcme.reproduce.tables import document
+
+    folder = out or Path("runs/reproduce")
+    found = run(
+        wanted,
+        data=data,
+        data_root=data_root,
+        seeds=seeds,
+        quick=quick,
+        out=folder,
+        jobs=jobs,
+        changes=changes or [],
+        started=lambda missing, total: _started(missing, total, jobs),
+        said=_said,
+    )
+    if as_json:
+        print_json([record(result) for result in found])
+        return
+    for result in found:
+        typer.echo(document(result))
+    typer.echo(f"wrote {folder / 'results'}")
+
+
+def list_experiments(*, as_json: Json = False) -> None:
+    """List the experiments of `pcme reproduce`: name, on what data, what, where in the paper."""
+    from pcme.reproduce import registry
+
+    kinds = {name: registry.get(name) for name in registry.names()}
+    rows = [
+        (name, ", ".join(kind.worlds), registry.summary(name), kind.where)
+        for name, kind in kinds.items()
+    ]
+    if as_json:
+        columns = ("name", "data", "summary", "paper")
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(
+            ("name", "data", "what, and where in the paper"),
+            [(name, data, f"{summary} {where}") for name, data, summary, where in rows],
+        )
+
+
+def _report(out: Path, results: Path | None, *, as_json: bool) -> None:
+    from pcme.reproduce import report
+    from pcme.reproduce.results import record
+
+    found = report(out, source=results)
+    if as_json:
+        print_json([record(result) for result in found])
+    else:
+        typer.echo(f"wrote {out}: {', '.join(result.name for result in found)}")
+
+
+def _started(missing: int, total: int, jobs: int) -> None:
+    typer.echo(f"{missing} of {total} runs to make, {min(jobs, missing)} at a time", err=True)
+
+
+def _said(progress: Progress) -> None:
+    """A line for each run that has ended, with the time that the rest will take."""
+    place = f"[{progress.done}/{progress.total}] {progress.label}"
+    if progress.failure is not None:
+        typer.echo(f"{place}: {progress.failure}", err=True)
+        return
+    left = f", about {_duration(progress.left)} left" if progress.done < progress.total else ""
+    typer.echo(f"{place}: {_duration(progress.seconds)}{left}", err=True)
+
+
+def _duration(seconds: float) -> str:
+    """As a person says it: "48 s", "12 min", "3.4 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

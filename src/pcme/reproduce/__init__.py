@@ -1,0 +1,119 @@
+"""Reproduce: the paper's tables and figures, made again, beside what the paper has.
+
+`reproduce(["table2"], data="aviary", quick=True)` trains what is missing, measures it, and writes a
+table, a record and a picture of each experiment. An experiment is one file of `experiments/`.
+
+>>> "table2" in names()
+True
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pcme import atomic
+from pcme.errors import ConfigError, PcmeError
+from pcme.recipe import Recipe
+from pcme.reproduce import experiments
+from pcme.reproduce.base import registry
+from pcme.reproduce.planning import Plan, Request, all_jobs, assembled, chosen
+from pcme.reproduce.reporting import report
+from pcme.reproduce.results import Result, write
+from pcme.reproduce.running import Launch, Progress, run_all
+from pcme.reproduce.stamps import data_stamp
+from pcme.reproduce.tables import document
+from pcme.reproduce.worlds import WORLDS, World, world
+
+__all__ = [
+    "WORLDS",
+    "Progress",
+    "Result",
+    "World",
+    "experiments",
+    "names",
+    "registry",
+    "report",
+    "reproduce",
+]
+
+SEEDS, QUICK_SEEDS = 3, 1
+
+
+def names() -> list[str]:
+    """All experiments, sorted."""
+    return registry.names()
+
+
+def reproduce(
+    wanted: Sequence[str],
+    *,
+    data: str | World = "aviary",
+    data_root: Path | None = None,
+    seeds: int | None = None,
+    quick: bool = False,
+    out: Path = Path("runs/reproduce"),
+    jobs: int = 2,
+    changes: Sequence[str] = (),
+    launch: Launch | None = None,
+    started: Callable[[int, int], None] = lambda missing, total: None,
+    said: Callable[[Progress], None] = lambda progress: None,
+) -> list[Result]:
+    """The results of these experiments (["all"] for all that the data allows), and their files.
+
+    `out` gets runs/ and results/. Runs that are there are used; `started(missing, total)` is told
+    how many are not, `said` whenever one of them ends. `launch` does a job, a process each without.
+    """
+    from pcme.reproduce import drawing  # noqa: F401 - without matplotlib it is told now, not later
+
+    place = data if isinstance(data, World) else world(data)
+    chosen_names = chosen(wanted, place)
+    count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
+    base = place.recipe([*(place.quick if quick else ()), *changes])
+    _require_files(base, place.command(" ".join(chosen_names), quick=quick))
+    stamp = data_stamp(base, data_root, list(place.splits.values()))
+    request = Request(place, quick, count, tuple(changes), out / "runs", data_root, stamp)
+    plans = [Plan(name, registry.create(name), request) for name in chosen_names]
+    runs = all_jobs(plans)
+    started(sum(bool(job.missing) for job in runs), len(runs))
+    failures = run_all(runs, workers=jobs, launch=launch, said=said)
+    whole = [plan for plan in plans if not any(job.missing for job in plan.jobs())]
+    results = [_written(assembled(plan), out / "results") for plan in whole]
+    if failures:
+        raise PcmeError(_failed(failures, len(results), len(plans)))
+    return results
+
+
+def _require_files(recipe: Recipe, command: str) -> None:
+    """Refuse, before anything is trained, a recipe whose pretrained files are not there."""
+    named = {
+        "image.weights": recipe.image.params.get("weights"),
+        "words.vectors": recipe.words.vectors,
+    }
+    missing = {
+        key: path
+        for key, path in named.items()
+        if isinstance(path, str) and path != "package" and not Path(path).is_file()
+    }
+    if missing:
+        listed = ", ".join(f"{key} ({path})" for key, path in missing.items())
+        raise ConfigError(
+            f"files that training starts from are missing - {listed} - then: {command}"
+        )
+
+
+def _written(result: Result, folder: Path) -> Result:
+    from pcme.reproduce import drawing
+
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / result.name
+    drawing.save(result, stem)
+    atomic.write_text(stem.with_suffix(".md"), document(result, picture=result.name))
+    write(result, stem.with_suffix(".json"))
+    return result
+
+
+def _failed(failures: Sequence[str], written: int, planned: int) -> str:
+    listed = "\n  ".join(failures)
+    return (
+        f"{len(failures)} runs failed, so that {written} of {planned} experiments are written - "
+        f"mend what is wrong and say the same again: what is done is kept\n  {listed}"
+    )

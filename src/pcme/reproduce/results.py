@@ -1,0 +1,150 @@
+"""Results: what a reproduction came to, seed by seed, beside the paper's values; JSON on disk."""
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pcme import atomic
+from pcme.errors import FormatError
+from pcme.reproduce.base import Column, Plot
+
+__all__ = [
+    "Difference",
+    "Result",
+    "ResultRow",
+    "ResultTable",
+    "Values",
+    "known",
+    "read",
+    "record",
+    "write",
+]
+
+FORMAT = "pcme-reproduction-1"
+
+Values = tuple[float | None, ...]
+"""One for each seed; None where a row has no such figure."""
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row: how it was made, its values and the paper's, in the order of the columns."""
+
+    label: str
+    changes: tuple[str, ...]
+    """What `pcme train RECIPE --set ...` was given."""
+    score: str
+    runs: tuple[str, ...]
+    """The digests of its runs, a seed each."""
+    values: tuple[Values, ...]
+    paper: Values
+    series: str = ""
+    x: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A claim of the paper and what became of it: what is above less what is below, a seed each."""
+
+    text: str
+    values: tuple[float, ...]
+    paper: float | None
+    digits: int = 1
+
+    @property
+    def verdict(self) -> str:
+        """Whether the sign is the paper's, as far as seeds allow to say so.
+
+        >>> Difference("", (1.0, 1.2, 1.1), 1.6).verdict
+        'holds'
+        >>> Difference("", (1.0, -1.2, 0.3), 1.6).verdict
+        'within the seeds’ spread'
+        """
+        middle = statistics.fmean(self.values)
+        if len(self.values) < 2:
+            return "holds (one seed)" if middle > 0 else "does not hold (one seed)"
+        if abs(middle) <= 2 * statistics.stdev(self.values) / math.sqrt(len(self.values)):
+            return "within the seeds’ spread"
+        return "holds" if middle > 0 else "does not hold"
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table of an experiment."""
+
+    title: str
+    source: str
+    """The paper's table beside it; empty where the paper has a picture alone."""
+    source_digits: int
+    """How many the paper prints after the point."""
+    columns: tuple[Column, ...]
+    rows: tuple[ResultRow, ...]
+    plot: Plot
+    differences: tuple[Difference, ...]
+    sizes: Mapping[str, float]
+    """Images, captions, and R-Precision by chance, where retrieval was measured."""
+
+    def place(self, title: str) -> int:
+        """Which of the columns has this title."""
+        return [column.title for column in self.columns].index(title)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment came to in a world."""
+
+    experiment: str
+    summary: str
+    where: str
+    world: str
+    quick: bool
+    command: str
+    recipe: str
+    seeds: int
+    tables: tuple[ResultTable, ...]
+    protocol: tuple[str, ...]
+    """How it differs from the paper, in words."""
+    seconds: float
+    """Of training all its runs, one thread each; runs that other experiments share count fully."""
+    resumed: int
+    """Of how many runs only the last part was timed, because they had been interrupted."""
+    versions: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name of its files: "aviary-quick-table2"."""
+        return "-".join([self.world, *(["quick"] if self.quick else []), self.experiment])
+
+
+def record(result: Result) -> dict[str, Any]:
+    """A result as JSON has it."""
+    return {"format": FORMAT, **asdict(result)}
+
+
+def write(result: Result, path: Path) -> None:
+    """As JSON, at once."""
+    atomic.write_text(path, json.dumps(record(result), indent=1, ensure_ascii=False) + "\n")
+
+
+def read(path: Path) -> Result:
+    """What `write` wrote."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop("format") != FORMAT:
+            raise ValueError("another format")
+        return TypeAdapter(Result).validate_python(found)
+    except (OSError, ValueError, LookupError, ValidationError) as error:
+        raise FormatError(
+            f"{path} is not a result of `pcme reproduce` - {error} - make it again"
+        ) from error
+
+
+def known(values: Sequence[float | None]) -> list[float]:
+    """Those that are there."""
+    return [value for value in values if value is not None]

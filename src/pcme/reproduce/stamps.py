@@ -1,0 +1,43 @@
+"""Stamps: short names for all that a run depends on, so that equal runs are made once."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from pcme.data.dataset import CaptionDataset
+from pcme.evaluation.running import dataset_of
+from pcme.recipe import Recipe
+
+__all__ = ["data_stamp", "digest"]
+
+
+def digest(recipe: Recipe, stamp: str) -> str:
+    """Of a recipe, the data it is trained on, and this version of the code."""
+    whole = {"recipe": recipe.record(), "data": stamp, "pcme": version("pcme")}
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def data_stamp(recipe: Recipe, data_root: Path | None, splits: Sequence[str]) -> str:
+    """A digest of the ids, captions and truth of files that were brought; "" for drawn data.
+
+    What is drawn follows from the recipe.
+    """
+    dataset = dataset_of(recipe, data_root)
+    if not dataset.layout:
+        return ""
+    parts = [_of(dataset.load(split)) for split in (recipe.train_split, *splits)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+def _of(dataset: CaptionDataset) -> str:
+    seen = hashlib.sha256()
+    ids = [dataset.images.id(number) for number in range(len(dataset.images))]
+    for text in (*ids, *dataset.captions):
+        seen.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    for truth in (dataset.caption_image, dataset.facts, dataset.said):
+        seen.update(np.ascontiguousarray(truth).tobytes())
+    return seen.hexdigest()

@@ -1,0 +1,112 @@
+"""Tables: results as Markdown, ours beside the paper's."""
+
+import statistics
+from collections.abc import Sequence
+
+from pcme.reproduce.base import Column
+from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, known
+
+__all__ = ["document", "markdown", "spread"]
+
+
+def document(result: Result, *, level: int = 1, picture: str | None = None) -> str:
+    """A result as a page, or as a section of one: tables, claims, and how it differs.
+
+    `picture` is the path of its plots without number and suffix.
+    """
+    parts = [f"{'#' * level} {result.experiment}: {result.summary}", _about(result)]
+    for number, table in enumerate(result.tables, start=1):
+        parts.append(f"**{table.title}.** {_beside(table)}{_sizes(table)}")
+        parts.append(markdown(table))
+        if table.differences:
+            parts.append(_claims(table.differences))
+        if picture is not None:
+            parts.append(f"![{result.summary} {table.title}]({picture}-{number}.svg)")
+    parts.append("How this differs from the paper: " + " ".join(result.protocol))
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown(table: ResultTable) -> str:
+    """The rows; each metric that the paper has is followed by the paper's value."""
+    shown = [_with_paper(table, place) for place in range(len(table.columns))]
+    header = [""]
+    for column, paper in zip(table.columns, shown, strict=True):
+        header += [column.title, "paper"] if paper else [column.title]
+    lines = [header, ["---", *(["---:"] * (len(header) - 1))]]
+    lines += [[row.label, *_cells(table, row, shown)] for row in table.rows]
+    return _piped(lines)
+
+
+def spread(values: Sequence[float | None], column: Column) -> str:
+    """Mean ± standard deviation over the seeds; a single value stands alone, a dash for none.
+
+    >>> spread((0.25, 0.27), Column("i2t R-P", "i2t r_precision"))
+    '26.0 ± 1.4'
+    """
+    found = [100 * value if column.percent else value for value in known(values)]
+    if not found:
+        return "–"
+    middle = f"{statistics.fmean(found):.{column.digits}f}"
+    more = f" ± {statistics.stdev(found):.{column.digits}f}" if len(found) > 1 else ""
+    return (middle + more).replace("-", "−")
+
+
+def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[str]:
+    cells = []
+    for place, column in enumerate(table.columns):
+        cells.append(spread(row.values[place], column))
+        if shown[place]:
+            cells.append(_paper(row.paper[place], table.source_digits))
+    return cells
+
+
+def _with_paper(table: ResultTable, place: int) -> bool:
+    return any(row.paper[place] is not None for row in table.rows)
+
+
+def _paper(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def _about(result: Result) -> str:
+    seeds = (
+        "one seed" if result.seeds == 1 else f"mean ± standard deviation over {result.seeds} seeds"
+    )
+    minutes = result.seconds / 60
+    counted = f", without what was interrupted of {result.resumed} runs" if result.resumed else ""
+    return (
+        f"{result.where}. Here on {result.world}, {seeds}; `{result.command}` "
+        f"({minutes:.0f} minutes of training on one core{counted})."
+    )
+
+
+def _beside(table: ResultTable) -> str:
+    return f"The paper's values are those of {table.source}." if table.source else ""
+
+
+def _sizes(table: ResultTable) -> str:
+    if not table.sizes:
+        return ""
+    sizes = table.sizes
+    chance = 100 * (sizes["i2t chance"] + sizes["t2i chance"]) / 2
+    return (
+        f" {sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions; R-Precision by "
+        f"chance {chance:.1f}."
+    )
+
+
+def _claims(differences: Sequence[Difference]) -> str:
+    lines = [["what the paper finds", "difference here", "in the paper", ""], ["---"] * 4]
+    for found in differences:
+        ours = spread(found.values, Column("", "", percent=False, digits=found.digits))
+        paper = "" if found.paper is None else f"{found.paper:+.{found.digits}f}".replace("-", "−")
+        lines.append([found.text, _signed(ours), paper, found.verdict])
+    return _piped(lines)
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith("−") else f"+{text}"
+
+
+def _piped(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

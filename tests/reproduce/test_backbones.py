@@ -1,0 +1,60 @@
+"""Labels learnt once for all runs: to the bit what each would have learnt itself."""
+
+import pytest
+
+from pcme.reproduce import backbones
+from pcme.reproduce.backbones import begun, labels_alone
+from pcme.training import train
+from tests.reproduce.tiny import WITH_LABELS, WORLD
+from tests.training.trained import same_run
+
+
+def recipe(kind, *changes, seed=0):
+    return WITH_LABELS.recipe(
+        WITH_LABELS.assignments({"kind": kind}, changes, quick=True), seed=seed
+    )
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """The recipes that the shared run was trained with."""
+    done = []
+
+    def counted(recipe, out, **options):
+        done.append((recipe, out))
+        return train(recipe, out, **options)
+
+    monkeypatch.setattr(backbones, "train", counted)
+    return done
+
+
+def test_a_run_that_begins_after_the_shared_labels_is_the_run_as_a_whole(tmp_path, trainings):
+    own = recipe("pcme", "dim=12")
+    train(own, tmp_path / "whole", workers=0)
+    begun(recipe("vse0"), tmp_path / "other", data_root=None, stamp="")
+    begun(own, tmp_path / "begun", data_root=None, stamp="")
+    train(own, tmp_path / "begun", resume=True, workers=0)
+    assert same_run(tmp_path / "whole", tmp_path / "begun")
+    assert len({out for _, out in trainings}) == 1, "another method and dim share the labels"
+
+
+def test_what_has_begun_is_left_alone(tmp_path, trainings):
+    begun(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
+    begun(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
+    assert len(trainings) == 1
+
+
+def test_what_the_labels_depend_on_is_not_shared():
+    alone = labels_alone(recipe("vse0"))
+    assert alone == labels_alone(recipe("pcme", "dim=12"))
+    assert [phase.task for phase in alone.phases] == ["labels"]
+    for other in (recipe("vse0", seed=1), recipe("vse0", "phases.0.epochs=2")):
+        assert labels_alone(other) != alone
+
+
+def test_recipes_without_labels_or_with_an_average_have_nothing_to_share(tmp_path):
+    plain = WORLD.recipe(WORLD.assignments({"kind": "vse0"}, quick=True))
+    assert labels_alone(plain) is None
+    assert labels_alone(recipe("vse0", "average=0.9")) is None
+    begun(plain, tmp_path / "run", data_root=None, stamp="")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,165 @@
+"""Jobs: trained once, measured once, reused, resumed; and in processes of their own."""
+
+import json
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from pcme import ConfigError, FormatError, checkpoint
+from pcme.reproduce import jobs
+from pcme.reproduce.base import OWN, PCME, Ask, Scoring
+from pcme.reproduce.jobs import Done, Job, perform, read_job
+from pcme.reproduce.running import Processes, run_all
+from pcme.reproduce.stamps import data_stamp, digest
+from pcme.training import train
+from tests.reproduce.tiny import WORLD
+from tests.training.trained import Interrupt, same_run
+
+ASK = Ask("retrieval", "unseen", OWN)
+
+
+def job(runs, *changes, asks=(ASK,), seed=0):
+    recipe = WORLD.recipe(WORLD.assignments(PCME, changes, quick=True), seed=seed)
+    return Job("PCME", recipe, asks, WORLD.splits, runs, None, "")
+
+
+class Trainings:
+    """Counts trainings; some of them are interrupted after a few steps."""
+
+    def __init__(self, monkeypatch):
+        self.count, self.interrupted = 0, False
+        monkeypatch.setattr(jobs, "train", self)
+
+    def __call__(self, recipe, out, **options):
+        self.count += 1
+        if self.interrupted:
+            options["reporter"] = Interrupt(3, KeyboardInterrupt)
+        return train(recipe, out, **options)
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    return Trainings(monkeypatch)
+
+
+def test_a_job_is_trained_and_measured_once(tmp_path, trainings):
+    own = job(tmp_path)
+    assert own.missing == [ASK]
+    perform(own)
+    perform(own)
+    assert (trainings.count, own.missing) == (1, [])
+    more = replace(own, asks=(ASK, Ask("retrieval", "unseen", Scoring("w2"))))
+    perform(more)
+    done = Done.read(own.folder)
+    assert trainings.count == 1
+    assert set(done.figures) == {ask.key for ask in more.asks}
+    assert done.seconds > 0
+    assert not done.resumed
+
+
+def test_an_interrupted_job_goes_on_to_the_bit(tmp_path, trainings):
+    own = job(tmp_path / "runs")
+    trainings.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        run_all([own], workers=1, launch=perform)
+    assert own.missing
+    trainings.interrupted = False
+    assert run_all([own], workers=1, launch=perform) == []
+    train(own.recipe, tmp_path / "whole", workers=0)
+    assert same_run(own.folder, tmp_path / "whole")
+    assert Done.read(own.folder).resumed
+
+
+def test_the_folder_is_named_by_all_that_the_run_depends_on(tmp_path):
+    first = job(tmp_path)
+    assert first.folder == job(tmp_path, asks=()).folder
+    others = [job(tmp_path, seed=1), job(tmp_path, "dim=8"), replace(first, stamp="other data")]
+    assert len({first.folder, *(other.folder for other in others)}) == 4
+    assert digest(first.recipe, "") == first.folder.name
+
+
+def test_a_job_is_read_from_its_folder(tmp_path):
+    own = job(tmp_path, asks=(ASK, Ask("cost", "unseen", Scoring("w2", {"samples": 3}))))
+    own.write()
+    assert read_job(own.folder) == own
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"label": 3}'])
+def test_a_folder_without_a_job_is_an_error(tmp_path, text):
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(FormatError, match="is not a job"):
+        read_job(tmp_path)
+
+
+def test_damaged_figures_are_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / "figures.json").write_text('{"seconds": ')
+    with pytest.raises(FormatError, match="remove it, to measure the run again"):
+        Done.read(tmp_path)
+
+
+def test_what_is_drawn_needs_no_stamp_and_what_is_brought_has_one(tmp_path):
+    from pcme import recipes
+    from tests.data.test_own import table
+
+    assert data_stamp(WORLD.recipe(), None, ["test"]) == ""
+    own = recipes.get("own")
+    folder = table(tmp_path / "photos")
+    stamp = data_stamp(own, folder, ["val"])
+    assert stamp == data_stamp(own, folder, ["val"]) != ""
+    captions = next(folder.glob("*.csv"))
+    captions.write_text(captions.read_text().replace("bird", "fish"))
+    assert data_stamp(own, folder, ["val"]) != stamp
+
+
+def test_one_that_fails_does_not_keep_the_others(tmp_path):
+    def launch(own):
+        if own.recipe.seed == 1:
+            raise ConfigError("it broke")
+        own.folder.mkdir(parents=True)
+
+    said = []
+    wanted = [job(tmp_path, seed=seed) for seed in range(3)]
+    failures = run_all(wanted, workers=2, launch=launch, said=said.append)
+    assert failures == ["PCME: it broke"]
+    assert sorted(progress.done for progress in said) == [1, 2, 3]
+    assert said[-1].left == 0
+    assert all(wanted[seed].folder.is_dir() for seed in (0, 2))
+
+
+def test_a_process_keeps_its_state_when_it_is_told_to_stop(tmp_path):
+    own = job(tmp_path, "phases.0.epochs=400")
+    with Processes() as processes:
+        errors = []
+        waiting = threading.Thread(target=lambda: errors.append(_error(processes, own)))
+        waiting.start()
+        _wait_for(own.folder / "metrics.jsonl")
+        processes.stop()
+        waiting.join()
+    assert "ended with status" in errors[0]
+    lines = (own.folder / "metrics.jsonl").read_text().splitlines()
+    saved = checkpoint.newest(own.folder / "checkpoints")
+    assert saved.step == max(json.loads(line)["step"] for line in lines)
+    assert own.missing, "it was stopped long before its end"
+
+
+def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):
+    broken = job(tmp_path, "data.pixels=1")
+    with Processes() as processes, pytest.raises(ConfigError, match="pixels must be at least"):
+        processes(broken)
+
+
+def _error(processes, own):
+    try:
+        processes(own)
+    except ConfigError as error:
+        return str(error)
+    return "none"
+
+
+def _wait_for(path, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not (path.is_file() and path.stat().st_size > 0):
+        time.sleep(0.05)
+    assert path.is_file()

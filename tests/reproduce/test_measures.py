@@ -1,0 +1,99 @@
+"""What is asked of a trained model: by other ways to the same numbers; every column is there."""
+
+import numpy as np
+import pytest
+
+from pcme import load, scores
+from pcme.embedding import Gaussian
+from pcme.evaluation import retrieval
+from pcme.reproduce import names, registry
+from pcme.reproduce.base import OWN, PAPER_SCORE, Ask, Scoring
+from pcme.reproduce.measures import Subject, measured
+from tests.reproduce.tiny import WORLD
+
+DIAGONAL, POINTS = 2, 0
+"""Places in dof's table of the rows with a σ a dimension, and with none."""
+
+
+def subject(dof, place):
+    out, result = dof
+    return Subject(load(out / "runs" / result.tables[0].rows[place].runs[0]), "test", None)
+
+
+@pytest.fixture(scope="module")
+def gaussians(dof):
+    return subject(dof, DIAGONAL)
+
+
+def test_retrieval_is_that_of_the_evaluation_and_the_mean_of_both_ways(gaussians):
+    part = gaussians.embedded
+    expected = retrieval(
+        gaussians.model.score(), part.images, part.captions, part.dataset.matches()
+    )
+    found = measured(Ask("retrieval", "unseen", OWN), gaussians)
+    for way, figures in expected.items():
+        assert {f"{way} {name}": value for name, value in figures.items()}.items() <= found.items()
+    mean = (found["i2t recall@1"] + found["t2i recall@1"]) / 2
+    assert found["both recall@1"] == pytest.approx(mean)
+    assert (found["images"], found["captions"]) == (30, 120)
+
+
+def test_the_own_score_keeps_what_it_has_learned(gaussians):
+    own = gaussians.model.score()
+    sampled = PAPER_SCORE.of(own)
+    assert (sampled.scale, sampled.shift) == (own.scale, own.shift)
+    assert (own.method, sampled.method, sampled.samples) == ("analytic", "sampled", 7)
+    assert Scoring("kl").of(own) == scores.create("kl")
+
+
+def test_spread_is_the_mean_of_log_sigma(gaussians, dof):
+    found = measured(Ask("spread", "unseen", OWN), gaussians)
+    assert isinstance(gaussians.embedded.images, Gaussian)
+    expected = gaussians.embedded.images.log_sigma.double().mean().item()
+    assert found["images log_sigma"] == pytest.approx(expected)
+    none = measured(Ask("spread", "unseen", OWN), subject(dof, POINTS))
+    assert none == {"images log_sigma": None, "captions log_sigma": None}
+
+
+@pytest.mark.parametrize(
+    ("scoring", "numbers"),
+    [
+        (Scoring("mean"), 16 + 1),  # and the square of its length
+        (Scoring("w2"), 32),
+        (OWN, 32),
+        (PAPER_SCORE, 7 * 16),
+        (Scoring("average_l2", {"samples": 3}), 3 * 16),
+    ],
+    ids=lambda part: getattr(part, "key", ""),
+)
+def test_cost_counts_what_a_gallery_keeps_of_an_item(gaussians, scoring, numbers):
+    found = measured(Ask("cost", "unseen", scoring), gaussians)
+    assert found["numbers"] == numbers
+    assert 0 < found["microseconds"] < 1e5
+
+
+def test_points_are_kept_as_they_are(dof):
+    assert measured(Ask("cost", "unseen", OWN), subject(dof, POINTS))["numbers"] == 16
+
+
+def test_bins_hold_all_queries(gaussians):
+    """Equal counts, so that the bins' mean is that of all queries."""
+    found = measured(Ask("bins", "unseen", OWN), gaussians)
+    recall = measured(Ask("retrieval", "unseen", OWN), gaussians)
+    for way in ("i2t", "t2i"):
+        bins = [found[f"{way} bin {n}"] for n in range(1, 11)]
+        assert np.mean(bins) == pytest.approx(recall[f"{way} recall@1"])
+
+
+def test_every_column_of_every_experiment_is_measured(gaussians):
+    """Of those that can be made here; a metric that nothing gives would be a KeyError later."""
+    asked = {}
+    for name in names():
+        if "aviary" in registry.get(name).worlds:
+            for table in registry.create(name).tables(WORLD):
+                for column in table.columns:
+                    asked.setdefault(column.measure, set()).add(column.metric)
+    for measure, metrics in asked.items():
+        found = measured(Ask(measure, "unseen", OWN), gaussians)
+        assert metrics <= set(found), measure
+        assert all(value is None or np.isfinite(value) for value in found.values())

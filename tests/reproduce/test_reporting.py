@@ -1,0 +1,74 @@
+"""The document of all results: from records alone, with what is missing and how to make it."""
+
+from dataclasses import replace
+
+import pytest
+
+from pcme import ConfigError, FormatError
+from pcme.reproduce import report
+from pcme.reproduce.results import write
+from tests.reproduce.tiny import RESULT
+
+
+@pytest.fixture
+def made(tmp_path):
+    folder = tmp_path / "runs" / "results"
+    folder.mkdir(parents=True)
+    for experiment in ("table2", "dof"):
+        result = replace(RESULT, experiment=experiment)
+        write(result, folder / f"{result.name}.json")
+    return folder
+
+
+def test_the_document_shows_every_record_and_its_pictures(tmp_path, made):
+    out = tmp_path / "docs" / "RESULTS.md"
+    found = report(out, source=made)
+    text = out.read_text()
+    assert [result.experiment for result in found] == ["dof", "table2"]
+    assert text.index("## dof") < text.index("## table2")
+    for result in found:
+        assert f"results/{result.name}-1.svg" in text
+        assert (out.parent / "results" / f"{result.name}-1.svg").is_file()
+        assert (out.parent / "results" / f"{result.name}.json").is_file()
+    assert not list((out.parent / "results").glob("*.png"))
+    assert "on aviary, 1 of 1 of what the paper finds" in text
+
+
+def test_it_says_what_was_not_reproduced_and_the_command(tmp_path, made):
+    out = tmp_path / "RESULTS.md"
+    report(out, source=made)
+    missing = out.read_text().split("## Not reproduced here")[1]
+    assert "`pcme reproduce all --data aviary`" in missing, "the records are of quick runs"
+    assert "`pcme reproduce all --data cub --data-root PATH`" in missing
+    assert "table3" in missing
+    assert "MS-COCO" in missing
+
+
+def test_a_full_result_is_not_missing(tmp_path, made):
+    write(replace(RESULT, experiment="dof", quick=False), made / "aviary-dof.json")
+    out = tmp_path / "RESULTS.md"
+    report(out, source=made)
+    aviary = out.read_text().split("* In full on aviary: ")[1].splitlines()[0]
+    assert "dof" not in aviary
+    assert "table2" in aviary
+
+
+def test_kept_records_are_enough(tmp_path, made):
+    out = tmp_path / "RESULTS.md"
+    report(out, source=made)
+    before = out.read_text()
+    out.unlink()
+    report(out)
+    assert out.read_text() == before
+
+
+def test_without_results_it_says_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match="pcme reproduce report --results"):
+        report(tmp_path / "RESULTS.md")
+
+
+def test_a_file_that_is_no_record_is_an_error(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "other.json").write_text("{}")
+    with pytest.raises(FormatError, match=r"other.json is not a result"):
+        report(tmp_path / "RESULTS.md")

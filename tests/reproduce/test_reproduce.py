@@ -1,0 +1,159 @@
+"""A reproduction as a whole: files, reuse across experiments, seeds, what cannot be made."""
+
+import json
+
+import pytest
+
+from pcme import ConfigError, PcmeError
+from pcme.reproduce import jobs, reproduce
+from pcme.reproduce.jobs import perform
+from pcme.reproduce.planning import chosen
+from pcme.reproduce.results import read
+from pcme.reproduce.worlds import WORLDS
+from tests.reproduce.tiny import WORLD
+
+
+def again(out, names=("dof",), **options):
+    told = []
+    found = reproduce(
+        names, data=WORLD, quick=True, out=out, jobs=1, launch=perform,
+        started=lambda missing, total: told.append((missing, total)), **options,
+    )  # fmt: skip
+    return found, told[0]
+
+
+def test_each_experiment_gets_a_table_a_record_and_pictures(dof):
+    out, result = dof
+    written = {path.name for path in (out / "results").iterdir()}
+    assert written == {
+        "aviary-quick-dof.json", "aviary-quick-dof.md",
+        "aviary-quick-dof-1.svg", "aviary-quick-dof-1.png",
+    }  # fmt: skip
+    assert read(out / "results" / "aviary-quick-dof.json") == result
+    text = (out / "results" / "aviary-quick-dof.md").read_text()
+    assert all(row.label in text for row in result.tables[0].rows)
+
+
+def test_the_record_says_how_every_value_was_made(dof):
+    out, result = dof
+    assert (result.seeds, result.world, result.quick) == (1, "aviary", True)
+    assert {"pcme", "torch", "python"} <= set(result.versions)
+    assert result.seconds > 0
+    for row in result.tables[0].rows:
+        figures = json.loads((out / "runs" / row.runs[0] / "figures.json").read_text())
+        values = figures["figures"][f"retrieval unseen {row.score}"]
+        assert row.values[0] == (values["i2t r_precision"],)
+        assert WORLD.recipe(row.changes) == jobs.load(out / "runs" / row.runs[0]).recipe
+
+
+def test_differences_are_those_of_the_rows(dof):
+    _, result = dof
+    table = result.tables[0]
+    points, isotropic, _ = ([seeds[0] for seeds in row.values[:2]] for row in table.rows)
+    expected = 100 * (sum(isotropic) - sum(points)) / 2
+    assert table.differences[0].values == pytest.approx([expected])
+    assert table.differences[0].paper == pytest.approx(((25.7 - 24.7) + (26.0 - 25.6)) / 2)
+
+
+def test_what_is_done_is_not_done_again(dof, monkeypatch):
+    out, first = dof
+
+    def never(*_, **__):
+        raise AssertionError("nothing is to be trained")
+
+    monkeypatch.setattr(jobs, "train", never)
+    (second,), (missing, total) = again(out)
+    assert (missing, total) == (0, 3)
+    assert second == first
+
+
+def test_another_experiment_takes_the_runs_that_are_there(dof, monkeypatch):
+    out, _ = dof
+    trained = []
+    real = jobs.train
+    monkeypatch.setattr(jobs, "train", lambda *a, **o: trained.append(a) or real(*a, **o))
+    (result,), (missing, total) = again(out, ["regularisation"])
+    assert (missing, total) == (3, 4)
+    assert len(trained) == 3
+    assert result.tables[0].rows[-1].label == "both"
+
+
+def test_seeds_are_runs_of_their_own(tmp_path):
+    launched = []
+
+    def launch(job):
+        launched.append(job)
+        figures = {ask.key: dict.fromkeys(NAMES, float(job.recipe.seed)) for ask in job.asks}
+        job.folder.mkdir(parents=True, exist_ok=True)
+        jobs.Done(1.0, False, figures).write(job.folder)
+
+    (result,), _ = reproduce_with(launch, tmp_path, seeds=2)
+    assert [job.recipe.seed for job in launched] == [0, 0, 0, 1, 1, 1]
+    assert all(row.values[0] == (0.0, 1.0) for row in result.tables[0].rows)
+    assert all(len(set(row.runs)) == 2 for row in result.tables[0].rows)
+    assert result.seconds == 6.0
+
+
+NAMES = (
+    "i2t r_precision", "t2i r_precision", "images log_sigma", "captions log_sigma", "images",
+    "captions", "i2t chance", "t2i chance",
+)  # fmt: skip
+"""What dof asks for."""
+
+
+def reproduce_with(launch, out, **options):
+    told = []
+    found = reproduce(
+        ["dof"], data=WORLD, quick=True, out=out, launch=launch, jobs=1,
+        started=lambda *counts: told.append(counts), **options,
+    )  # fmt: skip
+    return found, told[0]
+
+
+def test_what_failed_is_told_after_the_rest_is_written(dof):
+    out, _ = dof
+
+    def broken(job):
+        raise ConfigError("no room")
+
+    with pytest.raises(PcmeError, match="4 runs failed, so that 1 of 2 experiments") as caught:
+        reproduce(
+            ["dof", "architecture"], data=WORLD, quick=True, out=out, jobs=1, launch=broken,
+            changes=(),
+        )  # fmt: skip
+    assert "no room" in str(caught.value)
+
+
+def test_changes_are_made_in_all_runs_and_told(tmp_path):
+    seen = []
+
+    def stop(job):
+        seen.append(job.recipe.dim)
+        raise ConfigError("enough")
+
+    with pytest.raises(PcmeError, match="enough"):
+        reproduce_with(stop, tmp_path, changes=["dim=8"])
+    assert seen == [8, 8, 8]
+
+
+def test_all_is_what_the_world_allows():
+    aviary, coco = (chosen(["all"], WORLDS[name]) for name in ("aviary", "coco"))
+    assert {"table1", "table2", "dof", "fig6"} <= set(aviary)
+    assert "table3" not in aviary
+    assert {"table3", "coco-1k", "coco-5k", "pmrp"} <= set(coco)
+
+
+def test_an_experiment_of_other_data_says_what_to_bring_and_type():
+    with pytest.raises(ConfigError, match="MS-COCO") as caught:
+        chosen(["table3"], WORLDS["aviary"])
+    assert "pcme reproduce table3 --data coco --data-root PATH --set image.weights" in str(
+        caught.value
+    )
+    with pytest.raises(ConfigError, match='Did you mean "table3"'):
+        chosen(["tabel3"], WORLDS["aviary"])
+
+
+def test_missing_pretrained_files_are_told_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"image.weights \(resnet152.pth\), words.vectors"):
+        reproduce(["table3"], data="coco", data_root=tmp_path)

@@ -1,0 +1,72 @@
+"""Tables of handmade values, as a person reads them."""
+
+from dataclasses import replace
+
+import pytest
+
+from pcme.reproduce.base import Column
+from pcme.reproduce.results import Difference, read, record, write
+from pcme.reproduce.tables import document, markdown, spread
+from tests.reproduce.tiny import RESULT, TABLE
+
+
+def test_ours_stand_beside_the_papers():
+    assert markdown(TABLE).splitlines() == [
+        "|  | i2t R-P | paper | log σ | paper |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| PVSE | 30.0 ± 7.1 | 22.35 | – |  |",
+        "| PCME | 50.0 ± 0.0 | 26.28 | −3.50 ± 0.71 | −3.84 |",
+    ]
+
+
+def test_a_column_that_the_paper_does_not_have_stands_alone():
+    rows = tuple(replace(row, paper=(None, None)) for row in TABLE.rows)
+    header = markdown(replace(TABLE, rows=rows)).splitlines()[0]
+    assert header == "|  | i2t R-P | log σ |"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [((0.5,), "50.0"), ((), "–"), ((None,), "–"), ((0.1, 0.3), "20.0 ± 14.1")]
+)
+def test_spread(values, text):
+    assert spread(values, Column("", "")) == text
+
+
+def test_a_page_says_where_what_how_and_in_what_it_differs():
+    text = document(RESULT, picture="results/aviary-quick-table9")
+    for part in (
+        "# table9: Handmade.", "Table 9", "over 2 seeds", "`pcme reproduce table9 --quick`",
+        "2 minutes of training", "1,000 images, 4,000 captions; R-Precision by chance 15.0",
+        "![Handmade. Unseen classes](results/aviary-quick-table9-1.svg)",
+        "| PCME is better | +20.0 ± 7.1 | +3.9 | holds |",
+        "How this differs from the paper: It is another world.",
+    ):  # fmt: skip
+        assert part in text, part
+    assert "seeds" not in document(replace(RESULT, seeds=1)).splitlines()[2]
+    assert "interrupted of 2 runs" in document(replace(RESULT, resumed=2))
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((3.0,), "holds (one seed)"),
+        ((-0.1,), "does not hold (one seed)"),
+        ((0.0,), "does not hold (one seed)"),
+        ((2.0, 2.1, 1.9), "holds"),
+        ((-2.0, -2.1, -1.9), "does not hold"),
+        ((0.5, -0.5, 0.1), "within the seeds’ spread"),
+    ],
+)
+def test_verdicts(values, verdict):
+    assert Difference("", values, 1.0).verdict == verdict
+
+
+def test_a_result_is_read_back_as_it_was_written(tmp_path):
+    write(RESULT, tmp_path / "result.json")
+    assert read(tmp_path / "result.json") == RESULT
+    assert record(RESULT)["tables"][0]["rows"][0]["values"][1] == (None, None)
+
+
+def test_the_name_tells_the_world_and_its_length():
+    assert RESULT.name == "aviary-quick-table9"
+    assert replace(RESULT, quick=False).name == "aviary-table9"
