@@ -13,7 +13,18 @@ import typer
 from typer.core import TyperGroup
 
 from pcme import __version__
-from pcme.cli import calibrate, compare, data, demo, evaluate, imports, reproduce, train
+from pcme.cli import (
+    analyze,
+    calibrate,
+    compare,
+    data,
+    demo,
+    evaluate,
+    imports,
+    report,
+    reproduce,
+    train,
+)
 from pcme.cli.output import Json, print_json, print_table
 from pcme.errors import PcmeError
 from pcme.registry import Registry
@@ -52,8 +63,10 @@ app.add_typer(list_app, name="list", help="List what can be chosen by name.")
 app.add_typer(data.app, name="data", help="List, check and look at datasets.")
 train.register(app)
 evaluate.register(app)
+analyze.register(app, list_app)
 compare.register(app)
 calibrate.register(app)
+report.register(app)
 reproduce.register(app, list_app)
 demo.register(app)
 imports.register(app)

@@ -1,0 +1,12 @@
+"""Report: all that is known of a run on one page, to be sent to a colleague.
+
+    written(gathered("runs/aviary"), "report.html")
+
+`gathered` computes a `Report`, plain values; `page` turns it into HTML that needs nothing else: no
+network, no script, every picture within.
+"""
+
+from pcme.report.gathering import Report, gathered
+from pcme.report.page import page, written
+
+__all__ = ["Report", "gathered", "page", "written"]
