@@ -63,6 +63,14 @@ def test_certainties_fall_into_the_outer_bins():
     assert counted.error == 0
 
 
+def test_reliability_has_the_bins_that_hold_any():
+    counted = Calibration(bins=4)
+    counted.add(np.array([0.1, 0.2, 0.9]), np.array([True, False, True]))
+    (low, share, pairs), high = counted.reliability
+    assert (round(low, 9), share, pairs) == (0.15, 0.5, 2)
+    assert high == (0.9, 1.0, 1)
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from pcme import confidence as confidences
 from pcme.confidence import FALSE_ALARM, Confidence, Report, fingerprint, halves, judged, whole
+from pcme.confidence.curve import checked_method
+from pcme.confidence.quantiles import checked_share
 from pcme.data.aviary import Aviary
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
@@ -43,6 +45,8 @@ def calibrate(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Calibrated:
     """The confidence of the model in a folder, from a split that it was not trained on."""
+    checked_method(method)  # before anything slow
+    checked_share(false_alarm, "false_alarm")
     model, name = load(folder), fingerprint(folder)
     found = embed(model, dataset, problems or Problems(), workers=workers, progress=progress)
     embedded = found.dataset, found.captions, found.images

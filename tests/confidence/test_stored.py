@@ -131,10 +131,11 @@ def test_damage_is_a_format_error_that_names_the_file(model, spoil):
         Confidence.load(folder)
 
 
-def test_a_folder_that_is_not_there_is_said(model):
+def test_a_folder_is_made_and_one_that_cannot_be_is_said(model):
     folder, confidence = model
+    assert confidence.save(folder / "new" / "one").is_file()
     with pytest.raises(FormatError, match="cannot be written"):
-        confidence.save(folder / "nowhere")
+        confidence.save(folder / "weights.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from scipy.special import expit, logit
 
 from pcme.errors import ConfigError, DataError, ShapeError
 
-__all__ = ["METHODS", "Curve", "Histogram", "fitted", "log_odds"]
+__all__ = ["METHODS", "Curve", "Histogram", "checked_method", "fitted", "log_odds"]
+
+METHODS = ("isotonic", "platt")
 
 LOW, HIGH = -64.0, 32.0
 """Log-odds beyond these count as these: no probability that matters lies outside."""
@@ -111,8 +113,7 @@ def fitted(counted: Histogram, method: str = "isotonic") -> Curve:
       the outer knots it goes on with Platt's slope.
     - "platt": a straight line in log-odds, by maximum likelihood (Platt 1999).
     """
-    if method not in METHODS:
-        raise ConfigError(f'no way of calibrating "{method}" - known are {", ".join(METHODS)}')
+    checked_method(method)
     matching, pairs = int(counted.matching.sum()), int(counted.pairs.sum())
     if not 0 < matching < pairs:
         raise DataError(
@@ -123,7 +124,15 @@ def fitted(counted: Histogram, method: str = "isotonic") -> Curve:
     return line if method == "platt" else _isotonic(counted, line.slope)
 
 
-METHODS = ("isotonic", "platt")
+def checked_method(method: str) -> str:
+    """The method, or a ConfigError that names those there are.
+
+    >>> checked_method("platt")
+    'platt'
+    """
+    if method not in METHODS:
+        raise ConfigError(f'no way of calibrating "{method}" - known are {", ".join(METHODS)}')
+    return method
 
 
 def _isotonic(counted: Histogram, slope: float) -> Curve:

@@ -138,6 +138,7 @@ class Confidence:
         """Write `confidence.json` in a folder, whole or not at all."""
         path = Path(folder) / FILE
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             atomic.write_text(path, _ADAPTER.dump_json(self, indent=1).decode() + "\n")
         except OSError as error:
             raise FormatError(f"{path} cannot be written - {error} - check the folder") from error
