@@ -133,6 +133,8 @@ trials of one seed: within what seeds differ by. So p is that of the very image,
 CUB_EFFNET_FINETUNE = CUB_EFFNET.model_copy(
     update={
         "name": "cub-effnet-finetune",
+        "image": part("efficientnet-lite", variant=2),
+        "augment": CUB_EFFNET.augment.model_copy(update={"size": 260}),
         "phases": (
             *CUB_EFFNET.phases,
             Phase(
@@ -141,9 +143,9 @@ CUB_EFFNET_FINETUNE = CUB_EFFNET.model_copy(
         ),
     }
 )  # fmt: skip
-"""`cub-effnet`, and then the last stage and the head of the backbone learn too: the paper's second
-phase (§C.2) in small. What the blocks below make of two draws of each image is kept, so that a step
-costs little more than the blocks that learn.
+"""`cub-effnet` with more time: EfficientNet-Lite2 at its own 260 pixels, and after the heads its
+last stage and head learn too: the paper's second phase (§C.2) in small. What the blocks below make
+of two draws of each image is kept, so that a step costs little more than the blocks that learn.
 """
 
 FLICKR8K_EFFNET = CUB_EFFNET.model_copy(
