@@ -80,8 +80,8 @@ SHARED = {
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),
     "cli": ("reporter", "output"),
     "evaluation": (
-        "embedded", "plausible", "protocols", "results", "intervals", "passes", "choosing",
-        "costs", "running", "comparing",
+        "embedded", "plausible", "protocols", "results", "intervals", "judging", "passes",
+        "choosing", "costs", "running", "comparing",
     ),
     "confidence": ("quantiles", "curve", "presence", "refusal", "stored", "parts"),
     "analysis": ("base", "bootstrap", "records", "running"),

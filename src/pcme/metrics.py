@@ -26,7 +26,18 @@ from pcme.ranking import (
     top_ids,
 )
 
-__all__ = ["chance", "map_at_r", "median_rank", "pmrp", "precision", "r_precision", "recall"]
+__all__ = [
+    "average_precision",
+    "chance",
+    "first_rank",
+    "map_at_r",
+    "median_rank",
+    "pmrp",
+    "precision",
+    "r_precision",
+    "recall",
+    "share_of_hits",
+]
 
 PerQuery: TypeAlias = Float64[np.ndarray, " q"]
 """One value per query."""
@@ -70,7 +81,7 @@ def precision(ranked: Ranking | ArrayLike, matches: Matches, k: int) -> PerQuery
     """
     source = _checked(ranked, matches.shape)
     _require_depth(source, checked_k(k), matches.shape[1], f"precision@{k}")
-    return _from_hits(source, matches, np.full(len(matches), k), _share)
+    return _from_hits(source, matches, np.full(len(matches), k), share_of_hits)
 
 
 def r_precision(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
@@ -84,7 +95,7 @@ def r_precision(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
     """
     source = _checked(ranked, matches.shape)
     _require_depth(source, int(matches.counts.max()), matches.shape[1], "R-Precision")
-    return _from_hits(source, matches, matches.counts, _share)
+    return _from_hits(source, matches, matches.counts, share_of_hits)
 
 
 def map_at_r(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
@@ -98,7 +109,7 @@ def map_at_r(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
     """
     source = _checked(ranked, matches.shape)
     _require_depth(source, int(matches.counts.max()), matches.shape[1], "MAP@R")
-    return _from_hits(source, matches, matches.counts, _average_precision)
+    return _from_hits(source, matches, matches.counts, average_precision)
 
 
 def median_rank(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
@@ -153,6 +164,44 @@ def chance(matches: Matches) -> PerQuery:
     array([0.5, nan])
     """
     return np.where(matches.answerable, matches.counts / matches.shape[1], np.nan)
+
+
+def share_of_hits(
+    hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]
+) -> Float[np.ndarray, " b"]:
+    """Precision: how many of the first `depth` are right; none beyond them may be true in `hits`.
+
+    >>> share_of_hits(np.array([[True, False, True]]), np.array([4]))
+    array([0.5])
+    """
+    return np.asarray(np.count_nonzero(hits, axis=1) / depth)
+
+
+def average_precision(
+    hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]
+) -> Float[np.ndarray, " b"]:
+    """(1/depth) Σ P@i rel_i of hits in order; none beyond `depth` may be true in `hits`.
+
+    >>> average_precision(np.array([[True, False, False]]), np.array([2]))
+    array([0.5])
+    """
+    rows, columns = np.nonzero(hits)
+    precisions = np.cumsum(hits, axis=1)[rows, columns] / (columns + 1)
+    # bincount adds in the order of the ranks, so blocks of any width give the same last digit
+    return np.asarray(np.bincount(rows, precisions, minlength=len(hits)) / depth)
+
+
+def first_rank(scores: Float[np.ndarray, " g"], matched: Int[np.ndarray, " r"]) -> float:
+    """The rank of the best right answer by counting what comes before it: nothing is sorted.
+
+    >>> print(first_rank(np.array([0.1, 0.9, 0.5]), np.array([0, 2])))
+    2.0
+    """
+    if not len(matched):
+        return np.inf
+    best = matched[np.argmax(scores[matched])]  # the first maximum is the lowest id
+    higher = np.count_nonzero(scores > scores[best])
+    return 1.0 + higher + np.count_nonzero(scores[:best] == scores[best])
 
 
 def _checked(ranked: Ranking | ArrayLike, shape: tuple[int, int]) -> Source:
@@ -212,19 +261,6 @@ def _from_hits(
     return np.where(matches.answerable, out, np.nan)
 
 
-def _share(hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
-    return np.asarray(np.count_nonzero(hits, axis=1) / depth)
-
-
-def _average_precision(
-    hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]
-) -> Float[np.ndarray, " b"]:
-    rows, columns = np.nonzero(hits)
-    precisions = np.cumsum(hits, axis=1)[rows, columns] / (columns + 1)
-    # bincount adds in the order of the ranks, so blocks of any width give the same last digit
-    return np.asarray(np.bincount(rows, precisions, minlength=len(hits)) / depth)
-
-
 def _first_ranks(source: Source, matches: Matches, depth: int) -> PerQuery:
     """The rank of each query's first right answer, no deeper than `depth` into a ranking."""
     ranks = np.empty(len(matches))
@@ -235,7 +271,7 @@ def _first_ranks(source: Source, matches: Matches, depth: int) -> PerQuery:
         else:
             block = read_rows(source, rows)
             pairs = zip(block, matches.rows(rows.start, len(block)), strict=True)
-            ranks[rows] = [_first_rank(scores, matched) for scores, matched in pairs]
+            ranks[rows] = [first_rank(scores, matched) for scores, matched in pairs]
 
     each_block(fill, len(ranks), row_bytes=_row_bytes(source))
     return ranks
@@ -243,15 +279,6 @@ def _first_ranks(source: Source, matches: Matches, depth: int) -> PerQuery:
 
 def _first_hits(hits: Bool[np.ndarray, "b k"]) -> Float64[np.ndarray, " b"]:
     return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1.0, np.inf)
-
-
-def _first_rank(scores: Float[np.ndarray, " g"], matched: Int[np.ndarray, " r"]) -> float:
-    """Counts what comes before the best right answer, which needs no sorting."""
-    if not len(matched):
-        return np.inf
-    best = matched[np.argmax(scores[matched])]  # the first maximum is the lowest id
-    higher = np.count_nonzero(scores > scores[best])
-    return 1.0 + higher + np.count_nonzero(scores[:best] == scores[best])
 
 
 def _checked_radii(within: int | Sequence[int]) -> list[int]:

@@ -6,7 +6,9 @@ import torch
 
 from pcme import DataError, Matches, Points, Ranking, metrics, scores
 from pcme.evaluation import evaluated, name_of, protocol, retrieval, within
+from pcme.evaluation.passes import same_either_way
 from pcme.evaluation.plausible import RADII
+from pcme.scores.plans import LiftedPlan
 from tests.evaluation.splits import embeddings, toy
 from tests.helpers import random_gaussians
 
@@ -131,10 +133,11 @@ def test_blocks_change_nothing(monkeypatch):
     images, captions = embeddings(dataset)
     rules = protocol(dataset, fold=4)
     whole = evaluated(SCORE, images, captions, rules)
+    monkeypatch.setattr("pcme.evaluation.passes.ROWS", 7)
     monkeypatch.setattr("pcme.scores.plans.QUERY_ROWS", 7)  # neither folds nor images end there
     steps = []
     parts = evaluated(SCORE, images, captions, rules, progress=lambda *step: steps.append(step))
-    assert len(steps) == 3 + 15
+    assert len(steps) == 15 + 3
     for way in ("i2t", "t2i"):
         assert_same(parts.way(way).values, whole.way(way).values)
 
@@ -142,13 +145,49 @@ def test_blocks_change_nothing(monkeypatch):
 def test_no_block_is_scored_twice(monkeypatch):
     dataset = toy(20, 5, name="coco")
     images, captions = embeddings(dataset)
-    asked = []
-    own = type(SCORE).blocks
-    monkeypatch.setattr(
-        type(SCORE), "blocks", lambda self, *sides: asked.append(len(sides[0])) or own(self, *sides)
-    )
-    evaluated(SCORE, images, captions, protocol(dataset, fold=4))
-    assert asked == [20, 100]
+    scored = []
+    own = LiftedPlan.block
+
+    def counted(self, rows, columns):
+        scored.append(own(self, rows, columns))
+        return scored[-1]
+
+    monkeypatch.setattr(LiftedPlan, "block", counted)
+    for name, times in (("csd", 1), ("kl", 2)):  # kl is another matrix from the other side
+        scored.clear()
+        evaluated(scores.create(name), images, captions, protocol(dataset, fold=4))
+        assert sum(block.numel() for block in scored) == times * 20 * 100
+
+
+@pytest.mark.parametrize("name", scores.names())
+def test_a_score_that_is_kept_for_the_other_direction_is_the_same_there(name):
+    images, captions = random_gaussians(60, 8, seed=0), random_gaussians(100, 8, seed=1)
+    score = scores.create(name)
+    there, back = score(captions, images), score(images, captions).T
+    if same_either_way(score, images, captions):
+        torch.testing.assert_close(there, back, rtol=2e-6, atol=1e-6)
+    else:
+        assert not torch.allclose(there, back, rtol=1e-3, atol=1e-3)
+
+
+def test_points_are_not_sampled_so_they_are_the_same_either_way():
+    drawn = torch.randn(7, 2, 3, generator=torch.Generator().manual_seed(0))
+    images, captions = Points(drawn[:3]), Points(drawn[3:])
+    for name in ("nearest", "average_l2"):
+        score = scores.create(name)
+        assert same_either_way(score, images, captions)
+        torch.testing.assert_close(score(images, captions), score(captions, images).T)
+
+
+def test_a_matrix_that_is_too_large_to_keep_is_scored_again(monkeypatch):
+    dataset = toy(20, 5, name="coco", density=0.3)
+    images, captions = embeddings(dataset)
+    rules = protocol(dataset, fold=4)
+    whole = evaluated(SCORE, images, captions, rules)
+    monkeypatch.setattr("pcme.evaluation.passes.HELD_BYTES", 20 * 100 * 4 - 1)
+    again = evaluated(SCORE, images, captions, rules)
+    for way in ("i2t", "t2i"):
+        assert_same(again.way(way).values, whole.way(way).values)
 
 
 def test_progress_counts_the_queries_of_both_ways():
@@ -156,7 +195,7 @@ def test_progress_counts_the_queries_of_both_ways():
     steps = []
     images, captions = embeddings(dataset)
     evaluated(SCORE, images, captions, dataset, progress=lambda *step: steps.append(step))
-    assert steps == [(10, 30), (30, 30)]
+    assert steps == [(20, 30), (30, 30)]
 
 
 def test_captions_that_match_nothing_have_no_value_and_do_not_count():

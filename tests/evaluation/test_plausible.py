@@ -6,17 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme import DataError, Ranking, metrics
-from pcme.evaluation.plausible import RADII, Plausible
+from pcme.evaluation.plausible import RADII, Groups, Plausible
+
+
+def between(queries, gallery):
+    """The plausible matches of queries with these labels among items with those."""
+    places = np.arange(len(queries)), np.arange(len(queries), len(queries) + len(gallery))
+    return Plausible.of(Groups.of(np.concatenate([queries, gallery])), *places)
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95))
 def test_shares_are_pmrp(seed, density):
     generator = np.random.default_rng(seed)
     queries, gallery = (generator.random((n, 4)) < density for n in (6, 9))
-    if not (queries.any() and gallery.any()):
-        return
+    gallery[0, 0] = True  # without any label in the gallery `metrics.pmrp` is an error
+    queries[0, 0] = True
     scores = generator.integers(0, 5, (6, 9)).astype(np.float32)  # ties too
-    found = Plausible.of(queries, gallery)
+    found = between(queries, gallery)
     ids = Ranking.from_scores(scores).ids.numpy()
     shares = found.shares(ids, slice(0, 6))
     for place, radius in enumerate(RADII):
@@ -27,7 +33,7 @@ def test_shares_are_pmrp(seed, density):
 
 
 def test_the_deepest_is_the_largest_number_of_plausible_items():
-    found = Plausible.of([[1, 0, 0], [1, 1, 1], [0, 0, 0]], [[1, 0, 0], [1, 1, 0], [0, 0, 1]])
+    found = between([[1, 0, 0], [1, 1, 1], [0, 0, 0]], [[1, 0, 0], [1, 1, 0], [0, 0, 1]])
     assert found.deepest(slice(0, 1)) == 3
     assert found.deepest(slice(1, 2)) == 3
     assert found.deepest(slice(2, 3)) == 0
@@ -36,4 +42,4 @@ def test_the_deepest_is_the_largest_number_of_plausible_items():
 
 def test_labels_of_nobody_are_an_error():
     with pytest.raises(DataError, match="plausible matches need labels"):
-        Plausible.of(np.zeros((2, 3)), np.ones((4, 3)))
+        Groups.of(np.zeros((2, 3)))

@@ -1,7 +1,8 @@
 """One pass over a score's blocks, and every metric from it: no score is computed twice.
 
 Each block of rows is ranked once, as deep as its hungriest metric needs; R-Precision and PMRP go R
-deep, whatever R is.
+deep, whatever R is. A score that is the same from either side is computed once for both directions:
+captions search images, and images search captions in the transposed matrix.
 
 Paper: §4.1.1.
 """
@@ -15,21 +16,33 @@ from jaxtyping import Float, Float64, Int
 
 from pcme import metrics, scores
 from pcme.data.dataset import CaptionDataset
-from pcme.embedding import Embedding
-from pcme.evaluation.plausible import RADII, Plausible
-from pcme.evaluation.protocols import Fold, Protocol, Truth, protocol
+from pcme.embedding import Embedding, Gaussian
+from pcme.evaluation.judging import KS, OWN, judged
+from pcme.evaluation.protocols import Protocol, Relation, Truth, protocol
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
 from pcme.matches import Matches
-from pcme.ranking import Ranking
+from pcme.ranking import read_rows
 from pcme.scores.base import Score
+from pcme.scores.plans import SampledPlan
 
-__all__ = ["evaluated", "name_of", "parameters_of", "retrieval", "within"]
+__all__ = ["evaluated", "name_of", "parameters_of", "retrieval", "same_either_way", "within"]
 
-KS = (1, 5, 10)
-"""The k of recall@k."""
+SYMMETRIC = frozenset(
+    {
+        "average_l2", "bhattacharyya", "csd", "csd_prob", "elk", "jeffreys", "match_prob", "mean",
+        "nearest", "overlap", "w2",
+    }
+)  # fmt: skip
+"""Scores whose formula does not care which of two items is the query."""
 
-Block = Float[np.ndarray, "b g"]
-Values = dict[str, Float64[np.ndarray, " b"]]
+HELD_BYTES = 1 << 30
+"""The largest matrix that is kept for the other direction; beyond it scores are computed again."""
+
+ROWS = 512
+"""Queries of a block that is read from a matrix that is kept."""
+
+Values = dict[str, Float64[np.ndarray, " q"]]
+Blocks = Iterator[tuple[slice, Float[np.ndarray, "b g"]]]
 Progress = Callable[[int, int], None]
 
 
@@ -51,16 +64,16 @@ def evaluated(
     `progress(done, total)` counts the queries of both directions.
     """
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
-    total = len(images) + len(captions)
-
-    def judged(queries: Embedding, gallery: Embedding, truth: Truth, before: int) -> Direction:
-        values = _values(score, queries, gallery, truth, lambda n, _: progress(before + n, total))
-        return Direction(values, truth.ids, len(gallery), truth.clusters, truth.fold_of)
-
-    i2t = judged(images, captions, rules.i2t, 0)
-    t2i = judged(captions, images, rules.t2i, len(images))
-    name, parameters = name_of(score), parameters_of(score)
-    return Evaluation(rules.dataset, name, parameters, i2t, t2i, rules.digest, rules.notes)
+    t2i, i2t = _both_ways(score, images, captions, rules.t2i, rules.i2t, progress)
+    return Evaluation(
+        rules.dataset,
+        name_of(score),
+        parameters_of(score),
+        _direction(i2t, rules.i2t, len(captions)),
+        _direction(t2i, rules.t2i, len(images)),
+        rules.digest,
+        rules.notes,
+    )
 
 
 def retrieval(
@@ -71,13 +84,12 @@ def retrieval(
     The short form of `evaluated`, for those who have nothing but matches.
     """
     kept = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
-    nobody = np.zeros(0, np.int64)
-
-    def means(queries: Embedding, gallery: Embedding, matches: Matches) -> dict[str, float]:
-        values = _values(score, queries, gallery, Truth((), matches, nobody), _silent)
-        return {name: float(np.nanmean(values[name])) for name in kept}
-
-    return {"i2t": means(images, captions, matches.T), "t2i": means(captions, images, matches)}
+    there, back = (Truth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
+    t2i, i2t = (
+        {name: float(np.nanmean(values[name])) for name in kept}
+        for values in _both_ways(score, images, captions, there, back, _silent)
+    )
+    return {"i2t": i2t, "t2i": t2i}
 
 
 def within(
@@ -95,12 +107,13 @@ def within(
 
 
 def name_of(score: Score) -> str:
-    """The name a score is registered under.
+    """The name a score is registered under, or its class's.
 
     >>> name_of(scores.create("js"))
     'jeffreys'
     """
-    return next(name for name in scores.names() if scores.registry.get(name) is type(score))
+    known = {scores.registry.get(name): name for name in scores.names()}
+    return known.get(type(score), type(score).__name__)
 
 
 def parameters_of(score: Score) -> dict[str, Any]:
@@ -112,82 +125,76 @@ def parameters_of(score: Score) -> dict[str, Any]:
     return {name: getattr(score, name) for name in getattr(score, "__dataclass_fields__", {})}
 
 
-def _values(
-    score: Score, queries: Embedding, gallery: Embedding, truth: Truth, progress: Progress
-) -> Values:
+def same_either_way(score: Score, images: Embedding, captions: Embedding) -> bool:
+    """Whether one matrix serves both directions: never where either side is sampled anew."""
+    plan = score.plan(captions[:1], images[:1])
+    drawn = isinstance(plan, SampledPlan) and isinstance(images, Gaussian)
+    return name_of(score) in SYMMETRIC and not drawn
+
+
+def _both_ways(
+    score: Score,
+    images: Embedding,
+    captions: Embedding,
+    t2i: Truth,
+    i2t: Truth,
+    progress: Progress,
+) -> tuple[Values, Values]:
+    """The values of captions as queries, and of images."""
+    total = len(captions) + len(images)
+    cells = len(captions) * len(images)
+    kept: torch.Tensor | None = None
+    if cells * _dtype(images).itemsize <= HELD_BYTES and same_either_way(score, images, captions):
+        kept = torch.empty((len(captions), len(images)), dtype=_dtype(images))
+    found = _values(_scored(score, captions, images, kept), t2i, lambda done: progress(done, total))
+    again = _scored(score, images, captions) if kept is None else _columns(kept.numpy())
+    return found, _values(again, i2t, lambda done: progress(len(captions) + done, total))
+
+
+def _scored(
+    score: Score, queries: Embedding, gallery: Embedding, out: torch.Tensor | None = None
+) -> Blocks:
+    for rows, block in score.blocks(queries, gallery, out=out):
+        yield rows, block.numpy()
+
+
+def _columns(matrix: Float[np.ndarray, "c i"]) -> Blocks:
+    """The transposed matrix in blocks of rows."""
+    for start in range(0, matrix.shape[1], ROWS):
+        rows = slice(start, min(start + ROWS, matrix.shape[1]))
+        yield rows, read_rows(matrix.T, rows)
+
+
+def _dtype(items: Embedding) -> torch.dtype:
+    return items.mean.dtype if isinstance(items, Gaussian) else items.x.dtype
+
+
+def _values(blocks: Blocks, truth: Truth, done: Callable[[int], None]) -> Values:
     """The values of every metric and query of one direction, NaN where there is none."""
     found: Values = {}
-    for rows, scored in score.blocks(queries, gallery):
-        for name, places, values in _measured(scored.numpy(), rows, truth):
-            found.setdefault(name, np.full(len(queries), np.nan))[places] = values
-        progress(rows.stop, len(queries))
+    for rows, block in blocks:
+        for name, places, values in _measured(block, rows, truth):
+            found.setdefault(name, np.full(len(truth.matches), np.nan))[places] = values
+        done(rows.stop)
     return found
 
 
 def _measured(
-    block: Block, rows: slice, truth: Truth
+    block: Float[np.ndarray, "b g"], rows: slice, truth: Truth
 ) -> Iterator[tuple[str, slice | Int[np.ndarray, " b"], Float64[np.ndarray, " b"]]]:
     """(metric, queries, their values) of everything that a block of scores can tell."""
-    others = {name: matches[rows] for name, matches in truth.others.items()}
-    for name, values in _block_values(
-        block, truth.matches[rows], truth.plausible, rows, others
-    ).items():
-        yield name, rows, values
+    own = {OWN: Relation(truth.matches, truth.matches.counts)}
+    found = judged(block, rows, {**own, **truth.others}, truth.plausible)
+    yield from ((name, rows, values) for name, values in found.items())
     for fold in truth.folds:
         first, last = np.searchsorted(fold.queries, (rows.start, rows.stop)).tolist()
         if first < last:
             places = fold.queries[first:last]
-            yield from (
-                (f"{FOLDED}{name}", places, values)
-                for name, values in _fold_values(block[places - rows.start], fold, first).items()
-            )
+            part = block[places - rows.start][:, fold.gallery]
+            inner = {OWN: Relation(fold.matches, fold.matches.counts)}
+            found = judged(part, slice(first, last), inner, fold.plausible)
+            yield from ((FOLDED + name, places, values) for name, values in found.items())
 
 
-def _fold_values(block: Block, fold: Fold, first: int) -> Values:
-    """The same within a fold, of its queries from `first` on."""
-    rows = slice(first, first + len(block))
-    part = block[:, fold.gallery]
-    return _block_values(part, fold.matches[rows], fold.plausible, rows, {})
-
-
-def _block_values(
-    block: Block,
-    matches: Matches,
-    plausible: Plausible | None,
-    rows: slice,
-    others: dict[str, Matches],
-) -> Values:
-    ranking = Ranking.from_scores(block, _depth(matches, plausible, rows, others, block.shape[1]))
-    found = _retrieval_values(ranking, matches)
-    found["rank"] = metrics.median_rank(block, matches)
-    found["chance"] = metrics.chance(matches)
-    if plausible is not None:
-        shares = plausible.shares(ranking.ids.numpy(), rows)
-        found["pmrp"] = shares.mean(1)
-        found |= {f"pmrp@{radius}": shares[:, i] for i, radius in enumerate(RADII)}
-    for name, relation in others.items():
-        found |= {f"{name} {k}": v for k, v in _retrieval_values(ranking, relation).items()}
-    return found
-
-
-def _depth(
-    matches: Matches,
-    plausible: Plausible | None,
-    rows: slice,
-    others: dict[str, Matches],
-    gallery: int,
-) -> int:
-    """How deep a block is ranked: to the largest R of its queries, under any judgement."""
-    needed = [*KS, *(int(each.counts.max()) for each in (matches, *others.values()))]
-    if plausible is not None:
-        unlabelled = int(np.count_nonzero(~plausible.labelled))
-        needed.append(plausible.deepest(rows) + unlabelled)  # these may stand before all others
-    return min(max(needed), gallery)
-
-
-def _retrieval_values(ranking: Ranking, matches: Matches) -> Values:
-    found = {"r_precision": metrics.r_precision(ranking, matches)}
-    for k in KS:
-        found[f"recall@{k}"] = metrics.recall(ranking, matches, k)
-    found["map@r"] = metrics.map_at_r(ranking, matches)
-    return found
+def _direction(values: Values, truth: Truth, gallery: int) -> Direction:
+    return Direction(values, truth.ids, gallery, truth.clusters, truth.fold_of)

@@ -1,7 +1,7 @@
 """Plausible matches by groups: items with the same labels are one row of work.
 
-The Hamming distance is a matter of the labels alone, and 5,000 images of COCO have half as many
-different ones; their captions inherit them. So no matrix of queries by gallery is ever made.
+The Hamming distance is a matter of the labels alone; many images share theirs, and captions have
+their image's. So no matrix of queries by gallery is ever made.
 
 Paper: §4.1.1, §C.1.
 """
@@ -9,13 +9,13 @@ Paper: §4.1.1, §C.1.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int, Int32, Int64
+from jaxtyping import Bool, Float64, Int, Int16, Int64
 from numpy.typing import ArrayLike
 
 from pcme.errors import DataError
 from pcme.matches import binary_labels, hamming_factors
 
-__all__ = ["RADII", "Plausible"]
+__all__ = ["RADII", "Groups", "Plausible"]
 
 RADII = (0, 1, 2)
 """The ζs that PMRP is averaged over."""
@@ -23,40 +23,61 @@ RADII = (0, 1, 2)
 NOBODY = -1
 """The group of items without any label: they count neither as queries nor as gallery."""
 
+FAR = np.iinfo(np.int16).max
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which group of equal labels each item is in, and the Hamming distances of the groups.
+
+    >>> Groups.of([[1, 0], [0, 0], [1, 1], [1, 0]]).group
+    array([ 0, -1,  1,  0])
+    """
+
+    group: Int64[np.ndarray, " n"]
+    distance: Int16[np.ndarray, "u v"]
+    """To each group, and last to NOBODY, who is far from all."""
+
+    @classmethod
+    def of(cls, labels: ArrayLike) -> "Groups":
+        """From binary labels [n,l]; an error where no item has any."""
+        checked = binary_labels(labels, "labels")
+        labelled = checked.any(1)
+        if not labelled.any():
+            raise DataError(
+                f"plausible matches need labels - none of the {len(checked)} items has any - check "
+                "the dataset's labels"
+            )
+        kinds, members = np.unique(checked[labelled], axis=0, return_inverse=True)
+        group = np.full(len(checked), NOBODY)
+        group[labelled] = members.reshape(-1)
+        left, right = hamming_factors(kinds, kinds)
+        distance = np.full((len(kinds), len(kinds) + 1), FAR, np.int16)
+        distance[:, :-1] = left @ right
+        return cls(group, distance)
+
 
 @dataclass(frozen=True, eq=False)
 class Plausible:
-    """Which group of equal labels each item is in, and how far groups are apart.
-
-    >>> found = Plausible.of([[1, 0], [0, 0]], [[1, 0], [0, 1], [1, 1]])
-    >>> found.query_group
-    array([ 1, -1])
-    >>> found.sizes[1]
-    array([1, 2, 3])
-    """
+    """The plausible matches of one direction."""
 
     query_group: Int64[np.ndarray, " q"]
     gallery_group: Int64[np.ndarray, " g"]
-    distance: Int32[np.ndarray, "u v"]
-    """Hamming distances of the queries' groups to those of the gallery."""
+    distance: Int16[np.ndarray, "u v"]
     sizes: Int64[np.ndarray, "u z"]
     """How many gallery items are within each ζ of RADII, for a query of each group: its R."""
 
     @classmethod
-    def of(cls, query_labels: ArrayLike, gallery_labels: ArrayLike) -> "Plausible":
-        """From binary labels [q,l] and [g,l]; an error where no item has any."""
-        queries = binary_labels(query_labels, "query labels")
-        gallery = binary_labels(gallery_labels, "gallery labels")
-        if not (queries.any() and gallery.any()):
-            raise DataError(
-                f"plausible matches need labels - all {len(queries)} queries or all {len(gallery)} "
-                "gallery items have none - check the dataset's labels"
-            )
-        asked, query_group = _groups(queries)
-        found, gallery_group = _groups(gallery)
-        left, right = hamming_factors(asked, found)
-        distance = (left @ right).astype(np.int32)
-        return cls(query_group, gallery_group, distance, _sizes(distance, gallery_group))
+    def of(
+        cls,
+        groups: Groups,
+        queries: Int64[np.ndarray, " q"],
+        gallery: Int64[np.ndarray, " g"],
+    ) -> "Plausible":
+        """Of queries and gallery items that have the labels of the items at these places."""
+        there = groups.group[gallery]
+        sizes = _sizes(groups.distance, there)
+        return cls(groups.group[queries], there, groups.distance, sizes)
 
     def restricted(
         self, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]
@@ -72,42 +93,34 @@ class Plausible:
         return np.asarray(self.gallery_group != NOBODY)
 
     def deepest(self, rows: slice) -> int:
-        """How many labelled items must be ranked for some queries: their largest R."""
+        """How deep some queries are ranked: their largest R, and whoever may stand in between."""
         groups = self.query_group[rows]
-        return int(self.sizes[groups[groups != NOBODY]].max(initial=0))
+        unlabelled = int(np.count_nonzero(~self.labelled))
+        return int(self.sizes[groups[groups != NOBODY]].max(initial=0)) + unlabelled
 
     def shares(self, ids: Int[np.ndarray, "b k"], rows: slice) -> Float64[np.ndarray, "b z"]:
         """PMRP of some queries for each ζ, from gallery ids in order; NaN without label or match.
 
-        `ids` hold at least `deepest` labelled items a row, or the whole gallery.
+        `ids` are `deepest` or the whole gallery.
         """
-        out = np.full((len(ids), len(RADII)), np.nan)
-        labelled = None if self.labelled.all() else self.labelled
-        for place, group in enumerate(self.query_group[rows].tolist()):
-            if group != NOBODY:
-                row = ids[place] if labelled is None else ids[place][labelled[ids[place]]]
-                out[place] = self._row(row, group)
-        return out
-
-    def _row(self, ranked: Int[np.ndarray, " k"], group: int) -> list[float]:
-        counts = self.sizes[group].tolist()
-        near = self.distance[group].take(self.gallery_group.take(ranked[: max(counts)]))
-        return [
-            np.count_nonzero(near[:count] <= radius) / count if count else np.nan
-            for count, radius in zip(counts, RADII, strict=True)
-        ]
+        asked = self.query_group[rows]
+        there = self.gallery_group[ids]
+        rank = np.cumsum(there != NOBODY, axis=1, dtype=np.int32)  # among those with labels
+        near, sizes = self.distance[asked[:, None], there], self.sizes[asked]
+        hits = np.stack(
+            [
+                np.count_nonzero((near <= radius) & (rank <= sizes[:, i, None]), axis=1)
+                for i, radius in enumerate(RADII)
+            ],
+            axis=1,
+        )
+        known = (asked != NOBODY)[:, None] & (sizes > 0)
+        return np.where(known, hits / np.maximum(sizes, 1), np.nan)
 
 
 def _sizes(
-    distance: Int32[np.ndarray, "u v"], gallery_group: Int64[np.ndarray, " g"]
+    distance: Int16[np.ndarray, "u v"], there: Int64[np.ndarray, " g"]
 ) -> Int64[np.ndarray, "u z"]:
-    members = np.bincount(gallery_group[gallery_group != NOBODY], minlength=distance.shape[1])
-    return np.stack([(distance <= radius) @ members for radius in RADII], axis=1)
-
-
-def _groups(
-    labels: Float32[np.ndarray, "n l"],
-) -> tuple[Float32[np.ndarray, "u l"], Int64[np.ndarray, " n"]]:
-    """The different label vectors, and which of them each item has; NOBODY for none at all."""
-    kinds, group = np.unique(labels, axis=0, return_inverse=True)
-    return kinds, np.where(labels.any(1), group.reshape(-1), NOBODY)
+    members = np.bincount(there[there != NOBODY], minlength=len(distance)).astype(np.float32)
+    counts = [(distance[:, :-1] <= radius).astype(np.float32) @ members for radius in RADII]
+    return np.stack(counts, axis=1).astype(np.int64)  # exact: below 2^24 items

@@ -16,13 +16,21 @@ from jaxtyping import Int64
 
 from pcme.data.dataset import CaptionDataset
 from pcme.errors import DataError
-from pcme.evaluation.plausible import Plausible
+from pcme.evaluation.plausible import Groups, Plausible
 from pcme.matches import Matches
 
-__all__ = ["FOLD", "FOLDS", "Fold", "Protocol", "Truth", "protocol"]
+__all__ = ["FOLD", "FOLDS", "Fold", "Protocol", "Relation", "Truth", "protocol"]
 
 FOLDS, FOLD = 5, 1000
 """COCO 1K: so many folds of so many images, in file order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Right answers as others have judged them; `sizes` also count those that are not here."""
+
+    matches: Matches
+    sizes: Int64[np.ndarray, " q"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +46,7 @@ class Truth:
     clusters: Int64[np.ndarray, " q"]
     plausible: Plausible | None = None
     folds: tuple["Fold", ...] = ()
-    others: Mapping[str, Matches] = field(default_factory=dict)
+    others: Mapping[str, Relation] = field(default_factory=dict)
 
     @property
     def fold_of(self) -> Int64[np.ndarray, " q"]:
@@ -78,13 +86,13 @@ def protocol(dataset: CaptionDataset, *, fold: int = FOLD) -> Protocol:
             f"{dataset.where} has {len(dataset.images)} images and {len(dataset.captions)} captions"
             " that can be used - an evaluation needs both - see `pcme data check`"
         )
-    matches = dataset.matches()
-    images, captions = _bare(dataset, matches)
+    images, captions = _bare(dataset, dataset.matches())
     digest = _digest(images, captions)
     if dataset.labels is not None and dataset.labelled.any():
-        labels = np.asarray(dataset.labels.values)
-        images = replace(images, plausible=Plausible.of(labels, labels[dataset.caption_image]))
-        captions = replace(captions, plausible=Plausible.of(labels[dataset.caption_image], labels))
+        own, owner = np.arange(len(dataset.images)), dataset.caption_image
+        groups = Groups.of(dataset.labels.values)
+        images = replace(images, plausible=Plausible.of(groups, own, owner))
+        captions = replace(captions, plausible=Plausible.of(groups, owner, own))
     if dataset.name == "coco" and len(dataset.images) == FOLDS * fold:
         images = replace(images, folds=_folds(dataset, images, fold, image_queries=True))
         captions = replace(captions, folds=_folds(dataset, captions, fold, image_queries=False))
