@@ -17,7 +17,7 @@ DIAGONAL, POINTS = 2, 0
 
 def subject(dof, place):
     out, result = dof
-    return Subject(load(out / "runs" / result.tables[0].rows[place].runs[0]), "test", None)
+    return Subject(load(out / "runs" / result.tables[0].rows[place].runs[0].digest), "test", None)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pcme.reproduce.base import Column
-from pcme.reproduce.results import Difference, read, record, write
-from pcme.reproduce.tables import document, markdown, spread
+from pcme.reproduce.results import Difference, Training, read, record, write
+from pcme.reproduce.tables import document, markdown, spent, spread
 from tests.reproduce.tiny import RESULT, TABLE
 
 
@@ -35,15 +35,25 @@ def test_spread(values, text):
 def test_a_page_says_where_what_how_and_in_what_it_differs():
     text = document(RESULT, picture="results/aviary-quick-table9")
     for part in (
-        "# table9: Handmade.", "Table 9", "over 2 seeds", "`pcme reproduce table9 --quick`",
-        "2 minutes of training", "1,000 images, 4,000 captions; R-Precision by chance 15.0",
+        "# table9 (aviary, quick): Handmade.", "Table 9", "over 2 seeds",
+        "`pcme reproduce table9 --quick` (2 runs, 1 min of processor time for training)",
+        "1,000 images, 4,000 captions; R-Precision by chance 15.0",
         "![Handmade. Unseen classes](results/aviary-quick-table9-1.svg)",
         "| PCME is better | +20.0 ± 7.1 | +3.9 | holds |",
         "How this differs from the paper: It is another world.",
     ):  # fmt: skip
         assert part in text, part
     assert "seeds" not in document(replace(RESULT, seeds=1)).splitlines()[2]
-    assert "interrupted of 2 runs" in document(replace(RESULT, resumed=2))
+
+
+def test_runs_that_several_results_share_are_counted_once():
+    assert spent([RESULT, RESULT]) == "2 runs, 1 min of processor time for training"
+    again = replace(TABLE.rows[0], runs=(Training("ghi", 60.0, True),))
+    more = replace(RESULT, tables=(replace(TABLE, rows=(again,)),))
+    assert spent([RESULT, more]) == (
+        "3 runs, 2 min of processor time for training, without what was interrupted of 1 of "
+        "them"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pcme.reproduce.base import Column, Plot
-from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable
+from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, Training
 from pcme.reproduce.worlds import WORLDS
 
 WORLD = replace(
@@ -27,8 +27,11 @@ COLUMNS = (
 )
 
 
+RUNS = (Training("abc", 60.0, False), Training("def", 2.5, False))
+
+
 def row(label, first, second, paper=(None, None), **options):
-    return ResultRow(label, ("dim=4",), "own", ("abc", "def"), (first, second), paper, **options)
+    return ResultRow(label, ("dim=4",), "own", RUNS, (first, second), paper, **options)
 
 
 TABLE = ResultTable(
@@ -47,5 +50,5 @@ TABLE = ResultTable(
 
 RESULT = Result(
     "table9", "Handmade.", "Table 9", "aviary", True, "pcme reproduce table9 --quick", "aviary", 2,
-    (TABLE,), ("It is another world.",), 125.0, 0, {"pcme": "0"},
+    (TABLE,), ("It is another world.",), {"pcme": "0"},
 )  # fmt: skip

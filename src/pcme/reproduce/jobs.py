@@ -72,7 +72,7 @@ class Done:
     """What there is of a job: how long training took, and the figures by what was asked."""
 
     seconds: float | None
-    """Of the attempt that came to the end; None before."""
+    """Of processor time, of the attempt that came to the end; None before."""
     resumed: bool
     """Whether there were earlier attempts, whose time is not counted."""
     figures: Mapping[str, Figures]
@@ -134,10 +134,10 @@ def read_job(folder: Path) -> Job:
 
 def _trained(job: Job) -> Done:
     resumed = (job.folder / "checkpoints").is_dir()
-    start = time.perf_counter()
+    start = time.process_time()
     begun(job.recipe, job.folder, data_root=job.data_root, stamp=job.stamp)
     train(job.recipe, job.folder, data_root=job.data_root, resume=True, workers=1)
-    return Done(time.perf_counter() - start, resumed, {})
+    return Done(round(time.process_time() - start, 1), resumed, {})
 
 
 def _measure(job: Job, done: Done, asks: Sequence[Ask]) -> None:

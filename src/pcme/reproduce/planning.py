@@ -10,7 +10,7 @@ from statistics import fmean
 from pcme.errors import ConfigError
 from pcme.reproduce.base import Claim, Column, Experiment, Row, Table, registry
 from pcme.reproduce.jobs import Done, Job
-from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, Values
+from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, Training, Values
 from pcme.reproduce.worlds import WORLDS, World
 
 __all__ = ["Plan", "Request", "all_jobs", "assembled", "chosen"]
@@ -95,7 +95,6 @@ def assembled(plan: Plan) -> Result:
     """The result of an experiment whose runs are all done."""
     request, kind = plan.request, plan.experiment
     world = request.world
-    trainings = {job.folder: Done.read(job.folder) for job in plan.jobs()}
     differs = [world.protocol(quick=request.quick), kind.differs, *map(_changed, request.changes)]
     return Result(
         plan.name,
@@ -108,8 +107,6 @@ def assembled(plan: Plan) -> Result:
         request.seeds,
         tuple(_table(plan, table) for table in plan.tables),
         tuple(text for text in differs if text),
-        round(sum(done.seconds or 0.0 for done in trainings.values()), 1),
-        sum(done.resumed for done in trainings.values()),
         {"python": python_version(), **{name: version(name) for name in LIBRARIES}},
     )
 
@@ -148,12 +145,18 @@ def _row(plan: Plan, table: Table, row: Row) -> ResultRow:
         row.label,
         tuple(plan.request.assignments(row)),
         row.scoring.key,
-        tuple(job.folder.name for job in jobs),
+        tuple(map(_training, jobs)),
         tuple(_values(jobs, table, row, column) for column in table.columns),
         tuple(table.paper(row, column) for column in table.columns),
         row.series,
         row.x,
     )
+
+
+def _training(job: Job) -> Training:
+    done = Done.read(job.folder)
+    assert done.seconds is not None, "asked of runs that are done"
+    return Training(job.folder.name, done.seconds, done.resumed)
 
 
 def _values(jobs: Sequence[Job], table: Table, row: Row, column: Column) -> Values:

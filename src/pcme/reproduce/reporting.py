@@ -7,7 +7,7 @@ from pcme import atomic
 from pcme.errors import ConfigError
 from pcme.reproduce.base import registry
 from pcme.reproduce.results import Result, read, write
-from pcme.reproduce.tables import document
+from pcme.reproduce.tables import document, heading, spent
 from pcme.reproduce.worlds import WORLDS
 
 __all__ = ["report"]
@@ -72,9 +72,16 @@ def _text(results: Sequence[Result], folder: str) -> str:
 
 def _contents(results: Sequence[Result]) -> str:
     lines = [
-        f"* **{result.experiment}** ({result.where}): {_agreement(result)}" for result in results
+        f"* [{result.experiment}](#{_anchor(result)}) ({result.where}): {_agreement(result)}"
+        for result in results
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", f"All of it: {spent(results)}."]) + "\n"
+
+
+def _anchor(result: Result) -> str:
+    """What a section is called in a link, as GitHub makes it of its heading."""
+    kept = [c for c in heading(result).lower() if c.isalnum() or c in " -_"]
+    return "".join(kept).replace(" ", "-")
 
 
 def _agreement(result: Result) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "Result",
     "ResultRow",
     "ResultTable",
+    "Training",
     "Values",
     "known",
     "read",
@@ -33,6 +34,17 @@ Values = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
+class Training:
+    """A run, named by the digest of all it depends on."""
+
+    digest: str
+    seconds: float
+    """Of processor time."""
+    resumed: bool
+    """Whether it was interrupted before, which is not in the time."""
+
+
+@dataclass(frozen=True)
 class ResultRow:
     """A row: how it was made, its values and the paper's, in the order of the columns."""
 
@@ -40,8 +52,8 @@ class ResultRow:
     changes: tuple[str, ...]
     """What `pcme train RECIPE --set ...` was given."""
     score: str
-    runs: tuple[str, ...]
-    """The digests of its runs, a seed each."""
+    runs: tuple[Training, ...]
+    """A seed each."""
     values: tuple[Values, ...]
     paper: Values
     series: str = ""
@@ -110,16 +122,18 @@ class Result:
     tables: tuple[ResultTable, ...]
     protocol: tuple[str, ...]
     """How it differs from the paper, in words."""
-    seconds: float
-    """Of training all its runs, one thread each; runs that other experiments share count fully."""
-    resumed: int
-    """Of how many runs only the last part was timed, because they had been interrupted."""
     versions: Mapping[str, str]
 
     @property
     def name(self) -> str:
         """The name of its files: "aviary-quick-table2"."""
         return "-".join([self.world, *(["quick"] if self.quick else []), self.experiment])
+
+    @property
+    def trainings(self) -> dict[str, Training]:
+        """{digest: run} of all its runs, each once."""
+        rows = (row for table in self.tables for row in table.rows)
+        return {run.digest: run for row in rows for run in row.runs}
 
 
 def record(result: Result) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pcme.reproduce.base import Column
 from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, known
 
-__all__ = ["document", "markdown", "spread"]
+__all__ = ["document", "heading", "markdown", "spent", "spread"]
 
 
 def document(result: Result, *, level: int = 1, picture: str | None = None) -> str:
@@ -14,7 +14,7 @@ def document(result: Result, *, level: int = 1, picture: str | None = None) -> s
 
     `picture` is the path of its plots without number and suffix.
     """
-    parts = [f"{'#' * level} {result.experiment}: {result.summary}", _about(result)]
+    parts = [f"{'#' * level} {heading(result)}", _about(result)]
     for number, table in enumerate(result.tables, start=1):
         parts.append(f"**{table.title}.** {_beside(table)}{_sizes(table)}")
         parts.append(markdown(table))
@@ -24,6 +24,12 @@ def document(result: Result, *, level: int = 1, picture: str | None = None) -> s
             parts.append(f"![{result.summary} {table.title}]({picture}-{number}.svg)")
     parts.append("How this differs from the paper: " + " ".join(result.protocol))
     return "\n\n".join(parts) + "\n"
+
+
+def heading(result: Result) -> str:
+    """The experiment, what it asks, and on what data."""
+    where = f"{result.world}, quick" if result.quick else result.world
+    return f"{result.experiment} ({where}): {result.summary}"
 
 
 def markdown(table: ResultTable) -> str:
@@ -72,12 +78,18 @@ def _about(result: Result) -> str:
     seeds = (
         "one seed" if result.seeds == 1 else f"mean ± standard deviation over {result.seeds} seeds"
     )
-    minutes = result.seconds / 60
-    counted = f", without what was interrupted of {result.resumed} runs" if result.resumed else ""
     return (
-        f"{result.where}. Here on {result.world}, {seeds}; `{result.command}` "
-        f"({minutes:.0f} minutes of training on one core{counted})."
+        f"{result.where}. Here on {result.world}, {seeds}; `{result.command}` ({spent([result])})."
     )
+
+
+def spent(results: Sequence[Result]) -> str:
+    """How many runs, and how much processor time; what several results share counts once."""
+    each = {digest: run for result in results for digest, run in result.trainings.items()}
+    resumed = sum(run.resumed for run in each.values())
+    less = f", without what was interrupted of {resumed} of them" if resumed else ""
+    minutes = sum(run.seconds for run in each.values()) / 60
+    return f"{len(each)} runs, {minutes:.0f} min of processor time for training{less}"
 
 
 def _beside(table: ResultTable) -> str:
