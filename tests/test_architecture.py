@@ -54,6 +54,7 @@ LAYERS = {
     "analysis": 7,
     "plots": 8,
     "calibrating": 7,
+    "index": 7,
     "truth": 7,
     "training": 7,
     "demo": 8,
@@ -76,12 +77,17 @@ SIDEWAYS = {
 
 # Within a package, siblings share these modules only, and each of them only those before it.
 SHARED = {
+    "index": (
+        "identity", "settings", "columns", "encoder", "items", "vectors", "lifts", "store", "values",
+        "resident", "scans", "distance_scan", "density_scan", "hits", "wanted", "memory", "engine",
+        "tuning", "checking", "description", "judge", "queries", "writer", "search_index",
+    ),
     "scores": ("plans", "search", "base"),
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),
     "cli": ("reporter", "output"),
     "evaluation": (
-        "embedded", "plausible", "protocols", "results", "intervals", "judging", "passes",
-        "choosing", "costs", "running", "comparing",
+        "embedded", "plausible", "relations", "eccv", "protocols", "results", "intervals",
+        "judging", "passes", "choosing", "costs", "running", "comparing",
     ),
     "confidence": ("quantiles", "curve", "presence", "refusal", "stored", "parts"),
     "analysis": ("base", "bootstrap", "records", "running"),

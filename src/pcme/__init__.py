@@ -20,11 +20,13 @@ __all__ = [
     "DataError",
     "FormatError",
     "Gaussian",
+    "Hits",
     "Matches",
     "Model",
     "PcmeError",
     "Points",
     "Ranking",
+    "SearchIndex",
     "ShapeError",
     "data",
     "load",
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from pcme.data.dataset import CaptionDataset
     from pcme.embedding import Gaussian, Points
     from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
+    from pcme.index import Hits, SearchIndex
     from pcme.likelihood import pair_nll
     from pcme.matches import Matches
     from pcme.model import Model, load
@@ -57,11 +60,13 @@ else:  # a type checker must not see __getattr__: it would accept any misspelt n
         "DataError": "errors",
         "FormatError": "errors",
         "Gaussian": "embedding",
+        "Hits": "index",
         "Matches": "matches",
         "Model": "model",
         "PcmeError": "errors",
         "Points": "embedding",
         "Ranking": "ranking",
+        "SearchIndex": "index",
         "ShapeError": "errors",
         "load": "model",
         "pair_nll": "likelihood",

@@ -1,0 +1,7 @@
+"""The search index: storage and retrieval (docs/SEARCH.md)."""
+
+from pcme.index.hits import Asked, Hit, Hits
+from pcme.index.search_index import SearchIndex
+from pcme.index.writer import Added
+
+__all__ = ["Added", "Asked", "Hit", "Hits", "SearchIndex"]

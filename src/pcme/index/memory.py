@@ -1,0 +1,133 @@
+"""Search in memory: exact, by a scan with a proof; combined queries by scoring everything."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from pcme.algebra import Calibrate
+from pcme.data.streams import stream
+from pcme.embedding import Embedding, Gaussian, joined
+from pcme.index.density_scan import DensityScan
+from pcme.index.distance_scan import DistanceScan
+from pcme.index.lifts import DISTANCES
+from pcme.index.resident import Resident
+from pcme.index.scans import BLOCK, Found, PlainScan, Scan, best_first
+from pcme.index.settings import Settings
+from pcme.index.store import Store
+from pcme.index.wanted import Answer, Wanted
+from pcme.scores.densities import DensityScore
+
+__all__ = ["InMemory", "scan_of", "uncertainties"]
+
+SAMPLE = 4096
+"""Items beyond the candidates by which the number of matches is estimated."""
+
+
+class InMemory:
+    """All embeddings of a store, kept up to date, and the scan that suits the score."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.settings, self.store = settings, store
+        self.resident = Resident(settings)
+        self.scan = scan_of(settings, self.resident)
+
+    def answers(
+        self,
+        wanted: list[Wanted],
+        k: int,
+        *,
+        where: str | None = None,
+        calibrate: Calibrate | None = None,
+    ) -> list[Answer]:
+        """The k best for each; simple queries together, in one scan."""
+        self.resident.refresh(self.store)
+        rows = self._rows(where)
+        simple = [one.embedding for one in wanted if one.embedding is not None]
+        found = iter(self.scan.top(_joined(simple), k, rows) if simple else ())
+        return [
+            self._combined(one, k, rows, calibrate)
+            if one.embedding is None
+            else self._answer(one, next(found), rows)
+            for one in wanted
+        ]
+
+    def _rows(self, where: str | None) -> Int64[np.ndarray, " m"] | None:
+        """The places that a filter leaves, ascending; None: all."""
+        if where is None:
+            return None
+        return self.resident.places(self.store.read(["seq"], where)["seq"].to_numpy())
+
+    def _answer(self, one: Wanted, found: Found, rows: Int64[np.ndarray, " m"] | None) -> Answer:
+        assert one.embedding is not None
+        others = self._others(found, rows)
+        return Answer(
+            [self.resident.ids[n] for n in found.places.tolist()],
+            found.scores,
+            uncertainties(self.resident.embedding[torch.from_numpy(found.places)]),
+            found.pool_scores,
+            self.scan.scores(one.embedding, others),
+            found.searched,
+            exact=True,
+        )
+
+    def _others(
+        self, found: Found, rows: Int64[np.ndarray, " m"] | None
+    ) -> Int64[np.ndarray, " s"]:
+        """Some places that are not in the pool, the same ones whenever the index is the same."""
+        missing = found.searched - len(found.pool)
+        if not missing:
+            return np.empty(0, np.int64)
+        size = min(found.searched, SAMPLE + len(found.pool))
+        drawn = stream(0, "others").choice(found.searched, size, replace=False)
+        places = drawn if rows is None else rows[drawn]
+        return places[~np.isin(places, found.pool)][:SAMPLE]
+
+    def _combined(
+        self,
+        one: Wanted,
+        k: int,
+        rows: Int64[np.ndarray, " m"] | None,
+        calibrate: Calibrate | None,
+    ) -> Answer:
+        whole = self.resident.embedding
+        places = np.arange(len(whole)) if rows is None else rows
+        parts = [
+            one.scores(whole[torch.from_numpy(places[i : i + BLOCK])], self.scan.exact, calibrate)
+            for i in range(0, len(places), BLOCK)
+        ]
+        scores = np.concatenate(parts) if parts else np.empty(0)
+        order = best_first(scores, lambda n: self.resident.ids[places[n]], k)
+        best = places[order]
+        return Answer(
+            [self.resident.ids[n] for n in best.tolist()],
+            scores[order],
+            uncertainties(whole[torch.from_numpy(best)]),
+            scores,
+            scores[:0],
+            len(places),
+            exact=True,
+        )
+
+
+def uncertainties(items: Embedding) -> list[float] | None:
+    """The geometric mean of σ of each; None for points."""
+    if not isinstance(items, Gaussian):
+        return None
+    found: list[float] = items.uncertainty().tolist()
+    return found
+
+
+def scan_of(settings: Settings, resident: Resident) -> Scan[Any]:
+    """The scan that suits the score of an index."""
+    score = settings.score.create()
+    if isinstance(score, DensityScore):
+        return DensityScan(score, resident)
+    if settings.score.kind in DISTANCES:
+        return DistanceScan(score, resident)
+    return PlainScan(score, resident)
+
+
+def _joined(parts: list[Embedding]) -> Embedding:
+    return parts[0] if len(parts) == 1 else joined(parts)

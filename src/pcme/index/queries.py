@@ -1,0 +1,62 @@
+"""From what a person asks to what an index compares: text, pictures, embeddings, combinations."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from pcme import algebra
+from pcme.embedding import Embedding, Gaussian, Points
+from pcme.errors import ConfigError, DataError
+from pcme.index.encoder import Encoder
+from pcme.index.settings import Settings
+from pcme.index.wanted import Wanted
+
+__all__ = ["Query", "Reader"]
+
+Query = str | Path | Image.Image | Embedding | algebra.Query
+"""Text, a picture (a path or an image), an embedding, or a combination of these."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads queries with the model of an index."""
+
+    settings: Settings
+    encoder: Encoder
+
+    def wanted(self, query: Query) -> Wanted:
+        """The query, encoded."""
+        if not isinstance(query, algebra.Query):
+            return self._single(query)
+        notes: list[str] = []
+
+        def encode(item: object) -> Embedding:
+            one = self._single(item)
+            notes.extend([one.note] if one.note else [])
+            assert one.embedding is not None
+            return one.embedding
+
+        encoded = query.encoded(encode)
+        note = "; ".join(notes) or None
+        if isinstance(encoded, algebra.One):
+            return Wanted(self._fitted(encoded.embedding), note=note)
+        return Wanted(None, encoded, note=note)
+
+    def _single(self, query: object) -> Wanted:
+        if isinstance(query, str):
+            embedding, note = self.encoder.text(query)
+            return Wanted(self._fitted(embedding), side="captions", note=note)
+        if isinstance(query, Path | Image.Image):
+            return Wanted(self._fitted(self.encoder.pictures([query])), side="images")
+        if isinstance(query, Gaussian | Points):
+            return Wanted(self._fitted(query))
+        raise ConfigError(
+            "a query is text, a picture (a Path or an image), a Gaussian, Points, or a combination "
+            f"of them - got {type(query).__name__}"
+        )
+
+    def _fitted(self, query: Embedding) -> Embedding:
+        if len(query) != 1:
+            raise DataError(f"a query is one item - got {len(query)} - use search_many")
+        return self.settings.fitted(query, "the query")

@@ -1,0 +1,287 @@
+"""SearchIndex: images and captions in, the best matches out, with how sure each of them is.
+
+::
+
+    index = SearchIndex.create("birds.index", "runs/aviary")
+    index.add("photos/")
+    for hit in index.search("a small red bird", k=5):
+        print(hit.rank, hit.match_probability, hit.path)
+
+Search has two stages. The first proposes candidates: for an index in memory a scan whose bound
+proves that nothing was missed, for a large one the engine's approximate index. The second is the
+model's own score, which alone decides the order.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pcme import algebra, scores
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError
+from pcme.index.checking import Verified, verify
+from pcme.index.columns import INTERNAL, Kind, schema
+from pcme.index.description import Description, described
+from pcme.index.encoder import Encoder
+from pcme.index.engine import Approximate, streamed
+from pcme.index.hits import Hits
+from pcme.index.items import Items, Metadata, source_of
+from pcme.index.judge import Judge
+from pcme.index.lifts import width_of
+from pcme.index.memory import InMemory
+from pcme.index.queries import Query, Reader
+from pcme.index.resident import bytes_of
+from pcme.index.settings import ScoreId, Settings, Spread
+from pcme.index.store import Store
+from pcme.index.tuning import (
+    DEPTH,
+    Tuning,
+    best_of,
+    partitions_for,
+    require_tunable,
+    stand_ins,
+    trials,
+)
+from pcme.index.values import Exact
+from pcme.index.wanted import Answer, Wanted
+from pcme.index.writer import Added, Existing, Writer
+from pcme.model import Model
+from pcme.ranking import checked_k
+from pcme.scores.base import LogProbability, Score
+
+__all__ = ["SearchIndex"]
+
+SMALL = 50_000
+"""Up to so many items every search is exact, unless it is told not to be."""
+
+Progress = Callable[[int, int], None]
+
+
+class SearchIndex:
+    """An index on disk (or at an object store's URI) and the model it belongs to."""
+
+    memory_limit = 4 << 30
+    """Bytes of embeddings that an exact search keeps in memory; beyond it they are streamed."""
+
+    def __init__(self, store: Store, settings: Settings, encoder: Encoder) -> None:
+        self._store, self.settings, self._encoder = store, settings, encoder
+        self._reader = Reader(settings, encoder)
+        self._writer = Writer(settings, store, encoder)
+        self._memory = InMemory(settings, store)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        model: Model | str | Path | None = None,
+        *,
+        dim: int | None = None,
+        score: Score | str = "mean",
+        spread: Spread = "none",
+        columns: Mapping[str, str] | None = None,
+    ) -> "SearchIndex":
+        """A new, empty index in a folder, or at a URI such as s3://bucket/birds.
+
+        `model` is a run's folder, or a model. Without one the index is for vectors of your own, and
+        `dim`, `score` and `spread` say what they are. `columns` are {name: Arrow type} of metadata;
+        columns that come later with items get the type of their values.
+        """
+        encoder = Encoder(model)
+        if model is not None:
+            settings = encoder.settings()
+        elif dim is not None:
+            chosen = scores.create(score) if isinstance(score, str) else score
+            settings = Settings(dim, spread, ScoreId.of(chosen))
+        else:
+            raise ConfigError("an index needs a model, or the dimension of your own vectors (dim=)")
+        store = Store.create(str(path), schema(settings, width_of(settings), columns or {}))
+        return cls(store, settings, encoder)
+
+    @classmethod
+    def open(cls, path: str | Path, model: Model | str | Path | None = None) -> "SearchIndex":
+        """The index at `path`; its model is the one it remembers, unless another place is given.
+
+        A model is loaded when it is first needed, and refused when it is not the index's own.
+        """
+        store = Store.open(str(path))
+        settings = Settings.from_json((store.schema.metadata or {}).get(b"pcme", b""), str(path))
+        return cls(store, settings, Encoder.of_index(settings, model))
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+        return self._store.uri
+
+    def __len__(self) -> int:
+        self._store.version()
+        return self._store.count()
+
+    def add(
+        self,
+        items: Items,
+        metadata: Metadata = None,
+        *,
+        ids: Sequence[str] | None = None,
+        kind: Kind = "image",
+        existing: Existing = "skip",
+        problems: Problems | None = None,
+        progress: Progress = lambda done, total: None,
+    ) -> Added:
+        """Add a folder of images, pictures or captions (kind="caption"), a dataset, or embeddings.
+
+        Ids are given, or the names of files, or those of a dataset. Items whose id is there already
+        are skipped, unless `existing` says otherwise. What cannot be used is left out and reported
+        to `problems`; without these the first such item is an error. Written in pieces: whatever
+        `progress` has counted is in the index for good, and after an interruption the same call
+        goes on from there.
+        """
+        source = source_of(items, metadata, ids, kind)
+        noted = Problems(strict=True) if problems is None else problems
+        return self._writer.add(source, existing, noted, progress)
+
+    def delete(self, ids: Sequence[str] | str | None = None, *, where: str | None = None) -> int:
+        """Remove the items with these ids, or all that match a filter; says how many there were."""
+        if (ids is None) == (where is None):
+            raise ConfigError("delete takes either ids or a filter (where=)")
+        if where is not None:
+            return self._writer.delete_where(where)
+        return self._writer.delete([ids] if isinstance(ids, str) else list(ids or ()))
+
+    def search(
+        self,
+        query: Query,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        kind: Kind | None = None,
+        exact: bool | None = None,
+    ) -> Hits:
+        """The k items that match best, of all, or of those that a filter and a kind leave.
+
+        `where` is SQL over the columns: "year > 2015 and place = 'Oslo'" (docs/SEARCH.md).
+        """
+        return self.search_many([query], k, where=where, kind=kind, exact=exact)[0]
+
+    def search_many(
+        self,
+        queries: Sequence[Query],
+        k: int = 10,
+        *,
+        where: str | None = None,
+        kind: Kind | None = None,
+        exact: bool | None = None,
+    ) -> list[Hits]:
+        """The same for several queries, which are looked for together."""
+        checked_k(k)
+        self._store.version()
+        if not self._store.count():
+            raise DataError(f"{self.path} is empty - add something first (`pcme index add`)")
+        wanted = [self._reader.wanted(query) for query in queries]
+        answers = self._answers(wanted, k, _clause(where, kind), exact)
+        score = self.settings.score.create()
+        judge = Judge(isinstance(score, LogProbability), self._encoder.confidence)
+        known = self._known({one for answer in answers for one in answer.ids})
+        return [judge.hits(*pair, known) for pair in zip(wanted, answers, strict=True)]
+
+    def compact(self) -> None:
+        """Join what many small writes left, drop what was deleted, bring indexes up to date.
+
+        Space is freed at once: a search that another process has under way begins anew.
+        """
+        with self._store.writing():
+            self._store.optimise()
+
+    def verify(self, progress: Progress = lambda done, total: None) -> Verified:
+        """Read every row and compare it with what it must be."""
+        self._store.version()
+        return verify(self._store, self._writer.lift(), progress)
+
+    def describe(self) -> Description:
+        """What is in it and how it is searched."""
+        return described(self._store, self.settings, self._tuning())
+
+    def tune(
+        self,
+        queries: Sequence[Query] | None = None,
+        *,
+        target: float = 0.99,
+        progress: Progress = lambda done, total: None,
+    ) -> Tuning:
+        """Build the approximate index and find the least effort that has this recall@10.
+
+        `queries` should be like those to come; without any, items of the index stand in for them.
+        """
+        self._store.version()
+        rows, lift = self._store.count(), self._writer.lift()
+        require_tunable(self._store.uri, rows, self.settings.score.kind, lift, target)
+        assert lift is not None
+        chosen = stand_ins(self._store) if queries is None else queries
+        wanted = [self._reader.wanted(query) for query in chosen]
+        begin = time.perf_counter()
+        truth = [answer.ids for answer in self._exact(wanted, DEPTH, None)]
+        took = 1e3 * (time.perf_counter() - begin) / len(wanted)
+        with self._store.writing():
+            self._store.build_ann(lift.metric, partitions_for(rows), lift.width // lift.piece)
+        engine = Approximate(self.settings, self._store, lift)
+        found = trials(engine, wanted, truth, target=target, rows=rows, progress=progress)
+        tuning = Tuning(best_of(found, target), target, took, rows, len(wanted), tuple(found))
+        with self._store.writing():
+            self._store.note(tuning=tuning.to_json())
+        return tuning
+
+    def _answers(
+        self, wanted: list[Wanted], k: int, where: str | None, exact: bool | None
+    ) -> list[Answer]:
+        """By the engine where it was tuned and the index is large, or exactness is waived."""
+        tuning = None if exact else self._tuning()
+        if tuning is None or (exact is None and self._store.count() <= SMALL):
+            return self._exact(wanted, k, where)
+        return [
+            self._approximate.answer(
+                one, k, tuning.chosen.effort, where=where, calibrate=self._calibrate
+            )
+            for one in wanted
+        ]
+
+    def _exact(self, wanted: list[Wanted], k: int, where: str | None) -> list[Answer]:
+        """In memory as far as that goes, else streamed."""
+        if bytes_of(self.settings, self._store.count()) <= self.memory_limit:
+            return self._memory.answers(wanted, k, where=where, calibrate=self._calibrate)
+        score = Exact(self.settings.score.create())
+        return [
+            streamed(self._store, score, one, k, where=where, calibrate=self._calibrate)
+            for one in wanted
+        ]
+
+    @cached_property
+    def _approximate(self) -> Approximate:
+        lift = self._writer.lift()
+        assert lift is not None  # it was tuned
+        return Approximate(self.settings, self._store, lift)
+
+    @property
+    def _calibrate(self) -> algebra.Calibrate | None:
+        confidence = self._encoder.confidence
+        return None if confidence is None else confidence.log_probability
+
+    def _tuning(self) -> Tuning | None:
+        stored = self._store.notes().get("tuning")
+        return None if stored is None else Tuning.from_json(stored, self._store.uri)
+
+    def _known(self, ids: set[str]) -> dict[str, dict[str, Any]]:
+        """What is known of these items beside their embeddings."""
+        columns = [name for name in self._store.schema.names if name not in INTERNAL]
+        rows = self._store.with_ids(sorted(ids), columns).to_pylist()
+        return {row["id"]: row for row in rows}
+
+
+def _clause(where: str | None, kind: Kind | None) -> str | None:
+    """The filter, and the kind."""
+    if kind is None:
+        return where
+    if kind not in ("image", "caption"):
+        raise ConfigError(f'a kind is image or caption - got "{kind}"')
+    own = f"kind = '{kind}'"
+    return own if where is None else f"({where}) AND {own}"

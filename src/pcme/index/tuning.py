@@ -1,0 +1,171 @@
+"""Tuning: how hard the engine must look so that it finds what a search through everything would.
+
+Recall@10 is measured on queries whose true answer is known from scoring everything; the cheapest
+effort that reaches the target is kept with the index.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from pcme.data.streams import stream
+from pcme.embedding import Embedding
+from pcme.errors import ConfigError, FormatError
+from pcme.index.columns import embedding_of
+from pcme.index.engine import Approximate, Effort
+from pcme.index.lifts import Lift
+from pcme.index.store import Store
+from pcme.index.wanted import Wanted
+
+__all__ = ["DEPTH", "Trial", "Tuning", "best_of", "partitions_for"]
+__all__ += ["require_tunable", "stand_ins", "trials"]
+
+Progress = Callable[[int, int], None]
+
+DEPTH = 10
+"""The k of recall@k."""
+PROBES = (5, 10, 20, 40, 80, 160, 320, 640, 1280)
+SHORTLISTS = (50, 100, 200, 400, 800, 1600)
+LEAST = 4096
+"""Items below which there is nothing to tune."""
+STAND_INS = 100
+TIMED = 30
+"""Queries by which an effort is timed."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an effort gives, and what a query costs with it, once encoded."""
+
+    effort: Effort
+    recall: float
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The effort that an index searches with, and how it was chosen."""
+
+    chosen: Trial
+    target: float
+    exact_milliseconds: float
+    rows: int
+    queries: int
+    trials: tuple[Trial, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether any effort had the recall that was asked for."""
+        return self.chosen.recall >= self.target
+
+    def to_json(self) -> str:
+        """As JSON, to be kept with the index."""
+        return _ADAPTER.dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "Tuning":
+        """What `to_json` wrote."""
+        try:
+            return _ADAPTER.validate_json(text)
+        except ValidationError as error:
+            raise FormatError(f"{where}: its tuning is damaged - tune it again") from error
+
+
+_ADAPTER = TypeAdapter(Tuning)
+
+
+def partitions_for(rows: int) -> int:
+    """As many partitions as each has items, in the nearest power of two.
+
+    >>> partitions_for(1_000_000)
+    1024
+    """
+    return int(2 ** round(np.log2(max(rows, 4)) / 2))
+
+
+def require_tunable(where: str, rows: int, score: str, lift: Lift | None, target: float) -> None:
+    """An error that says why an index has nothing to tune, or not to this recall."""
+    if not 0 < target <= 1:
+        raise ConfigError(f"a recall is above 0 and at most 1 - got {target}")
+    if lift is None or rows < LEAST:
+        raise ConfigError(
+            f'{where} cannot be tuned - it has {rows:,} items, ranked by "{score}" - {LEAST:,} are '
+            "the least, and the score must be a distance or a density; every search is exact"
+        )
+
+
+def stand_ins(store: Store) -> list[Embedding]:
+    """Items of an index in the place of queries: captions, if it has any."""
+    captions = store.read(["seq"], "kind = 'caption'")["seq"].to_numpy()
+    every = captions if len(captions) else store.read(["seq"])["seq"].to_numpy()
+    some = stream(0, "queries").choice(every, min(STAND_INS, len(every)), replace=False)
+    columns = [name for name in ("mean", "log_sigma") if name in store.schema.names]
+    listed = ", ".join(map(str, some.tolist()))
+    found = embedding_of(store.read(columns, f"seq IN ({listed})"))
+    return [found[n] for n in range(len(found))]
+
+
+def trials(
+    engine: Approximate,
+    queries: Sequence[Wanted],
+    truth: Sequence[Sequence[str]],
+    *,
+    target: float,
+    rows: int,
+    progress: Progress = lambda done, total: None,
+) -> list[Trial]:
+    """For every length of shortlist the fewest probes that reach the target, timed.
+
+    Where none does, the one that comes nearest. Proposals come best first, so that one search with
+    the longest list tells of all shorter ones.
+    """
+    most = partitions_for(rows)
+    probes = [p for p in PROBES if p < most] + [most]
+    measured = []
+    for done, number in enumerate(probes, start=1):
+        measured.append(_recalls(engine, queries, truth, number))
+        progress(done, len(probes))
+    recalls = np.array(measured)
+    enough = recalls >= target
+    picked = [
+        (int(np.argmax(enough[:, n] if enough[:, n].any() else recalls[:, n])), n)
+        for n in range(len(SHORTLISTS))
+        if enough[:, n].any() or not enough.any()
+    ]
+    efforts = [(Effort(probes[p], SHORTLISTS[n]), float(recalls[p, n])) for p, n in picked]
+    return [Trial(one, recall, _timed(engine, queries, one)) for one, recall in efforts]
+
+
+def best_of(found: Sequence[Trial], target: float) -> Trial:
+    """The fastest trial that reaches the target, or the one with the highest recall."""
+    enough = [trial for trial in found if trial.recall >= target]
+    if enough:
+        return min(enough, key=lambda trial: trial.milliseconds)
+    return max(found, key=lambda trial: trial.recall)
+
+
+def _recalls(
+    engine: Approximate, queries: Sequence[Wanted], truth: Sequence[Sequence[str]], probes: int
+) -> list[float]:
+    """Recall of every length of shortlist."""
+    found = np.zeros(len(SHORTLISTS))
+    for query, best in zip(queries, truth, strict=True):
+        (one,) = query.proposals()
+        ids = engine.proposals(one, Effort(probes, SHORTLISTS[-1]), ["id"])["id"].to_pylist()
+        places = {name: n for n, name in enumerate(ids)}
+        ranks = np.array([places.get(name, SHORTLISTS[-1]) for name in best])
+        found += [(ranks < length).mean() for length in SHORTLISTS]
+    return list(found / len(queries))
+
+
+def _timed(engine: Approximate, queries: Sequence[Wanted], effort: Effort) -> float:
+    """The median time of a search, in milliseconds."""
+    times = []
+    for query in queries[:TIMED]:
+        begin = time.perf_counter()
+        engine.answer(query, DEPTH, effort)
+        times.append(1e3 * (time.perf_counter() - begin))
+    return float(np.median(times))

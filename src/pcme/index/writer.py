@@ -1,0 +1,138 @@
+"""Writer: adds and deletes, a piece at a time, each piece whole or not at all."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from pcme.data.problems import Problems
+from pcme.embedding import Embedding
+from pcme.errors import ConfigError, DataError
+from pcme.index.columns import Rows
+from pcme.index.encoder import Encoder
+from pcme.index.items import Source
+from pcme.index.lifts import Lift, lift_of
+from pcme.index.settings import Settings
+from pcme.index.store import Store, quoted
+
+__all__ = ["Added", "Existing", "Writer"]
+
+Progress = Callable[[int, int], None]
+Existing = Literal["skip", "replace", "error"]
+"""What to do with an item whose id is in the index already."""
+IDS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an `add` has done."""
+
+    added: int = 0
+    replaced: int = 0
+    present: int = 0
+    """Items that were in the index already and were left as they are."""
+
+    def __add__(self, other: "Added") -> "Added":
+        return Added(
+            self.added + other.added, self.replaced + other.replaced, self.present + other.present
+        )
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes to the store of an index."""
+
+    settings: Settings
+    store: Store
+    encoder: Encoder
+
+    def add(
+        self,
+        source: Source,
+        existing: Existing,
+        problems: Problems,
+        progress: Progress,
+    ) -> Added:
+        """Add what is new; `progress` counts what is in the index for good."""
+        if existing not in ("skip", "replace", "error"):
+            raise ConfigError(f'existing is skip, replace or error - got "{existing}"')
+        done, total = Added(), len(source.ids)
+        for start in range(0, total, source.chunk):
+            places = range(start, min(total, start + source.chunk))
+            done += self._piece(source, places, existing, problems)
+            progress(places.stop, total)
+        return done
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove the items with these ids; says how many there were."""
+        with self.store.writing():
+            return sum(
+                self.store.delete(f"id IN ({', '.join(map(quoted, ids[i : i + IDS_AT_ONCE]))})")
+                for i in range(0, len(ids), IDS_AT_ONCE)
+            )
+
+    def delete_where(self, where: str) -> int:
+        """Remove all that match a filter."""
+        if not where.strip():
+            raise ConfigError("the filter is empty - to delete everything, say where='true'")
+        with self.store.writing():
+            return self.store.delete(where)
+
+    def lift(self, sample: Embedding | None = None) -> Lift | None:
+        """The lift of the index; the first items decide what a density lift is made of."""
+        stored = self.store.notes().get("lift")
+        lift = lift_of(self.settings, stored, sample)
+        if lift is not None and stored is None and sample is not None:
+            self.store.note(lift=lift.to_json())
+        return lift
+
+    def _piece(
+        self, source: Source, places: range, existing: Existing, problems: Problems
+    ) -> Added:
+        """Embeddings are made before the lock is taken, and only of what is new."""
+        self.store.version()
+        there = self._present([source.ids[n] for n in places])
+        if there and existing == "error":
+            raise DataError(
+                f'id "{min(there)}" is in the index already - give another, or replace it'
+            )
+        new = [n for n in places if existing == "replace" or source.ids[n] not in there]
+        rows = source.rows(new, self.encoder, problems) if new else None
+        done = Added(present=len(places) - len(new))
+        return done if rows is None else done + self._write(rows, existing)
+
+    def _write(self, rows: Rows, existing: Existing) -> Added:
+        fitted = self.settings.fitted(rows.embedding, "an embedding to add")
+        rows = replace(rows, embedding=fitted)
+        with self.store.writing():
+            there = self._present(rows.ids)
+            if not there:
+                self.store.append(self._table(rows))
+                return Added(added=len(rows))
+            if existing == "replace":
+                self.store.upsert(self._table(rows))
+                return Added(added=len(rows) - len(there), replaced=len(there))
+            rest = rows.picked([n for n, one in enumerate(rows.ids) if one not in there])
+            if len(rest):  # another process was quicker with some of them
+                self.store.append(self._table(rest))
+            return Added(added=len(rest), present=len(there))
+
+    def _table(self, rows: Rows) -> pa.Table:
+        self._make_columns(rows.metadata)
+        lift = self.lift(rows.embedding)
+        vectors = None if lift is None else lift.items(rows.embedding)
+        return rows.table(self.store.schema, vectors, self.store.next_number())
+
+    def _present(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that the index has."""
+        return set(self.store.with_ids(ids, ["id"])["id"].to_pylist())
+
+    def _make_columns(self, metadata: pa.Table | None) -> None:
+        """Columns that the table has not had so far; one without any value yet holds text."""
+        known = set(self.store.schema.names)
+        fields = [] if metadata is None else [f for f in metadata.schema if f.name not in known]
+        if fields:
+            types = [pa.string() if pa.types.is_null(f.type) else f.type for f in fields]
+            new = [pa.field(f.name, kind) for f, kind in zip(fields, types, strict=True)]
+            self.store.add_columns(new)

@@ -1,0 +1,161 @@
+"""Scans: with proof the same as scoring everything, whatever the score, the filter, the history."""
+
+import numpy as np
+import pytest
+import torch
+
+from pcme import Gaussian, Points, scores
+from pcme.index import scans
+from pcme.index.memory import scan_of
+from pcme.index.resident import Resident
+from pcme.index.scans import best_first
+from pcme.index.settings import ScoreId, Settings
+from tests.helpers import random_gaussians
+
+SCORES = {
+    "mean": {},
+    "csd": {},
+    "csd_prob": {"scale": 2.0, "shift": 2.0},
+    "match_prob": {"scale": 8.0, "shift": 8.0},
+    "overlap": {"scale": 5.0, "shift": -3.0},
+    "elk": {},
+    "bhattacharyya": {},
+    "w2": {},
+    "kl": {},
+}
+COUNT, DIM = 6000, 24
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def clustered(count, *, seed, spread=0.4, log_sigma=-2.0):
+    """Items in clusters of ten, of uneven width: neighbours are near, as in a trained space."""
+    centres = random_gaussians(-(-count // 10), DIM, seed=seed, log_sigma=log_sigma)
+    own = random_gaussians(count, DIM, seed=seed + 1, log_sigma=log_sigma, spread=0.5)
+    mean = centres.mean.repeat_interleave(10, 0)[:count] + spread * own.mean
+    return Gaussian(torch.nn.functional.normalize(mean), own.log_sigma)
+
+
+def held(items, name, ids=None, **params):
+    """(scan, resident) of items that are in memory, no store needed."""
+    spread = "none" if isinstance(items, Points) else "diagonal"
+    settings = Settings(items.dim, spread, ScoreId.of(scores.create(name, **params)))
+    resident = Resident(settings)
+    fill(resident, items, ids or [f"{n:06d}" for n in range(len(items))])
+    return scan_of(settings, resident), resident
+
+
+def fill(resident, items, ids):
+    start = len(resident)
+    resident.stable = start
+    resident.reserve(start + len(items))
+    resident.put(items, ids, np.arange(start, start + len(items)))
+    resident.generation += 1
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_the_ids_are_those_of_topk(name):
+    items, queries = clustered(COUNT, seed=0), clustered(12, seed=7, log_sigma=-1.5)
+    scan, _ = held(items, name, **SCORES[name])
+    ranking = scores.create(name, **SCORES[name]).topk(queries, items, k=10)
+    found = scan.top(queries, 10)
+    assert [one.places.tolist() for one in found] == ranking.ids.tolist()
+    assert torch.equal(torch.tensor(np.array([one.scores for one in found])), ranking.scores)
+
+
+@pytest.mark.parametrize(
+    "name", ["csd", "csd_prob", "match_prob", "overlap", "elk", "bhattacharyya"]
+)
+def test_most_items_are_never_scored(name, monkeypatch):
+    width = -3.6 if name == "match_prob" else -2.0
+    items, queries = (clustered(n, seed=n, log_sigma=width) for n in (COUNT, 12))
+    scan, _ = held(items, name, **SCORES[name])
+    if name == "match_prob":  # its first list is long: fewer items would all be scored
+        monkeypatch.setattr(type(scan), "width", lambda self, k: 200)
+    assert max(len(one.pool) for one in scan.top(queries, 10)) < COUNT / 4
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_filter_is_as_good_as_a_smaller_gallery(name):
+    items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
+    scan, resident = held(items, name, **SCORES[name])
+    rows = np.sort(np.random.default_rng(0).choice(COUNT, 5000, replace=False))
+    found = scan.top(queries, 10, rows)
+    for n, one in enumerate(found):
+        exact = scan.scores(queries[n], rows)
+        best = best_first(exact, lambda place: resident.ids[rows[place]], 10)
+        assert one.places.tolist() == rows[best].tolist()
+        assert one.searched == 5000
+
+
+def test_points_by_distance_and_by_probability():
+    items, queries = clustered(COUNT, seed=0), clustered(8, seed=7)
+    points, asked = Points(items.mean[:, None]), Points(queries.mean[:, None])
+    nearest = scores.create("mean").topk(queries, items, k=5).ids.tolist()
+    for name, params in (("mean", {}), ("match_prob", {"method": "sampled"})):
+        scan, _ = held(points, name, **params)
+        assert [one.places.tolist() for one in scan.top(asked, 5)] == nearest
+
+
+@pytest.mark.parametrize("name", ["csd", "match_prob", "overlap"])
+def test_equal_scores_go_by_id(name):
+    one = clustered(1, seed=3)
+    items = Gaussian.cat([clustered(5000, seed=0), one[[0] * 20]])
+    ids = [f"a{n:05d}" for n in range(5000)] + [f"z{(7 * n) % 20:02d}" for n in range(20)]
+    scan, resident = held(items, name, ids, **SCORES[name])
+    (found,) = scan.top(one, 8)
+    assert [resident.ids[n] for n in found.places] == [f"z{n:02d}" for n in range(8)]
+
+
+@pytest.mark.parametrize("name", ["csd", "match_prob", "overlap"])
+def test_a_scan_follows_what_is_added_and_removed(name, monkeypatch):
+    monkeypatch.setattr(scans, "BLOCK", 1024)
+    items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
+    scan, resident = held(items[:4500], name, **SCORES[name])
+    scan.top(queries, 10)
+    fill(resident, items[4500:], [f"{n:06d}" for n in range(4500, COUNT)])
+    score = scores.create(name, **SCORES[name])
+    whole = score.topk(queries, items, k=10).ids.tolist()
+    assert [one.places.tolist() for one in scan.top(queries, 10)] == whole
+    kept = np.ones(COUNT, bool)
+    kept[np.random.default_rng(1).choice(np.arange(3000, COUNT), 500, replace=False)] = False
+    resident.remove(kept)
+    resident.generation += 1
+    left = items[torch.from_numpy(np.flatnonzero(kept))]
+    rest = score.topk(queries, left, k=10).ids.tolist()
+    assert [one.places.tolist() for one in scan.top(queries, 10)] == rest
+    assert resident.ids == [f"{n:06d}" for n in np.flatnonzero(kept)]
+
+
+def test_a_query_far_wider_than_all_items_is_still_exact():
+    items = clustered(COUNT, seed=0)
+    for shift in (6.0, 30.0):  # beyond what a wide pair is, and beyond single precision
+        query = Gaussian(items.mean[:1], items.log_sigma[:1] + shift)
+        for name in ("match_prob", "overlap"):
+            scan, _ = held(items, name, **SCORES[name])
+            ranking = scores.create(name, **SCORES[name]).topk(query, items, k=5)
+            assert scan.top(query, 5)[0].places.tolist() == ranking.ids[0].tolist()
+
+
+def test_items_of_all_widths_are_proven_or_scored():
+    items = clustered(COUNT, seed=0)
+    odd = Gaussian(items.mean, items.log_sigma + torch.linspace(-6, 2, COUNT)[:, None])
+    queries = clustered(6, seed=7)
+    for name in ("match_prob", "overlap"):
+        scan, _ = held(odd, name, **SCORES[name])
+        ranking = scores.create(name, **SCORES[name]).topk(queries, odd, k=10)
+        assert [one.places.tolist() for one in scan.top(queries, 10)] == ranking.ids.tolist()
+
+
+def test_fewer_than_asked_for():
+    scan, _ = held(clustered(3, seed=0), "csd")
+    (found,) = scan.top(clustered(1, seed=1), 10)
+    assert len(found.places) == 3
+    (none,) = scan.top(clustered(1, seed=1), 10, np.empty(0, np.int64))
+    assert len(none.places) == 0
