@@ -9,7 +9,7 @@ from pcme import ConfigError, FormatError, data, load, recipes
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, embed, evaluate, evaluated
 from pcme.evaluation.running import dataset_of, split_of
-from tests.evaluation.models import untrained
+from tests.evaluation.models import saved, untrained
 from tests.helpers import picture
 
 
@@ -78,6 +78,38 @@ def test_images_that_were_held_back_are_a_split(tmp_path):
     assert not {*held.captions} & {*rest.captions}
     with pytest.raises(ConfigError, match=r'no split "test" - it has: all, val \(held back\)'):
         split_of(recipe, "test", data_root=root)
+
+
+def coco_folder(root):
+    """Karpathy's layout with three test images and their objects."""
+    entries = []
+    for number in (7, 5, 6):
+        name = f"COCO_val2014_{number:012}.jpg"
+        picture(root / "val2014" / name)
+        said = [{"raw": f"image {number}, {c}", "sentid": 10 * number + c} for c in range(5)]
+        entry = {"filepath": "val2014", "filename": name, "cocoid": number, "split": "test"}
+        entries.append({**entry, "sentences": said})
+    (root / "dataset_coco.json").write_text(json.dumps({"images": entries}))
+    objects = {
+        "categories": [{"id": 1, "name": "person"}, {"id": 2, "name": "cat"}],
+        "annotations": [{"image_id": n, "category_id": c} for n, c in ((7, 1), (5, 1), (6, 2))],
+    }
+    (root / "annotations").mkdir()
+    (root / "annotations" / "instances_val2014.json").write_text(json.dumps(objects))
+    return root
+
+
+def test_a_part_of_coco_has_pmrp_and_says_what_it_lacks(tmp_path):
+    root = coco_folder(tmp_path / "coco")
+    recipe = recipes.get("aviary-tiny").changed(['data={"kind": "coco"}'])
+    report = evaluate(saved(tmp_path / "run", recipe), data_root=root)
+    kinds = [note.partition(":")[0] for note in report.notes]
+    assert kinds == ["no 1K", "no ECCV Caption, no CxC"]
+    (found,) = report.results
+    assert found.t2i.ids[:2] == ("70", "71")
+    assert found.t2i.values["chance"].tolist() == pytest.approx([1 / 3] * 15)
+    assert np.isfinite(found.t2i.values["pmrp@0"]).all()
+    assert found.i2t.clusters.tolist() == [0, 1, 2]
 
 
 def test_a_split_that_is_not_there_names_those_that_are(tmp_path):

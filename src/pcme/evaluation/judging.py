@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from pcme.evaluation.plausible import RADII, Plausible
-from pcme.evaluation.protocols import Relation
+from pcme.evaluation.relations import Relation
 from pcme.metrics import average_precision, first_rank, share_of_hits
 from pcme.ranking import TOP_IDS_BYTES, as_scores, each_block, read_rows, top_ids
 

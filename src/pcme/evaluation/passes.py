@@ -18,7 +18,8 @@ from pcme import metrics, scores
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation.judging import KS, OWN, judged
-from pcme.evaluation.protocols import Protocol, Relation, Truth, protocol
+from pcme.evaluation.protocols import Protocol, Truth, protocol
+from pcme.evaluation.relations import Relation
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
 from pcme.matches import Matches
 from pcme.ranking import read_rows
@@ -183,15 +184,15 @@ def _measured(
     block: Float[np.ndarray, "b g"], rows: slice, truth: Truth
 ) -> Iterator[tuple[str, slice | Int[np.ndarray, " b"], Float64[np.ndarray, " b"]]]:
     """(metric, queries, their values) of everything that a block of scores can tell."""
-    own = {OWN: Relation(truth.matches, truth.matches.counts)}
-    found = judged(block, rows, {**own, **truth.others}, truth.plausible)
+    relations = {OWN: Relation.of(truth.matches), **truth.others}
+    found = judged(block, rows, relations, truth.plausible)
     yield from ((name, rows, values) for name, values in found.items())
     for fold in truth.folds:
         first, last = np.searchsorted(fold.queries, (rows.start, rows.stop)).tolist()
         if first < last:
             places = fold.queries[first:last]
             part = block[places - rows.start][:, fold.gallery]
-            inner = {OWN: Relation(fold.matches, fold.matches.counts)}
+            inner = {OWN: Relation.of(fold.matches)}
             found = judged(part, slice(first, last), inner, fold.plausible)
             yield from ((FOLDED + name, places, values) for name, values in found.items())
 

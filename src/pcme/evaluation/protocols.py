@@ -1,8 +1,8 @@
 """Protocol: what is true of a split's queries, either way, and how their figures are averaged.
 
-COCO has three readings of one split: all of it (5K), five folds of 1,000 images (1K), and matches
-by labels (PMRP). CUB matches by class, Aviary by what a caption says; where there are labels, PMRP
-comes along.
+COCO has many readings of one split: all of it (5K), five folds of 1,000 images (1K), matches by
+labels (PMRP), and what others have judged since (`eccv`). CUB matches by class, Aviary by what a
+caption says; where there are labels, PMRP comes along.
 
 Paper: §4.1, §C.1.
 """
@@ -16,21 +16,15 @@ from jaxtyping import Int64
 
 from pcme.data.dataset import CaptionDataset
 from pcme.errors import DataError
+from pcme.evaluation.eccv import judgements
 from pcme.evaluation.plausible import Groups, Plausible
+from pcme.evaluation.relations import Relation
 from pcme.matches import Matches
 
-__all__ = ["FOLD", "FOLDS", "Fold", "Protocol", "Relation", "Truth", "protocol"]
+__all__ = ["FOLD", "FOLDS", "Fold", "Protocol", "Truth", "protocol"]
 
 FOLDS, FOLD = 5, 1000
 """COCO 1K: so many folds of so many images, in file order."""
-
-
-@dataclass(frozen=True, eq=False)
-class Relation:
-    """Right answers as others have judged them; `sizes` also count those that are not here."""
-
-    matches: Matches
-    sizes: Int64[np.ndarray, " q"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +90,14 @@ def protocol(dataset: CaptionDataset, *, fold: int = FOLD) -> Protocol:
     if dataset.name == "coco" and len(dataset.images) == FOLDS * fold:
         images = replace(images, folds=_folds(dataset, images, fold, image_queries=True))
         captions = replace(captions, folds=_folds(dataset, captions, fold, image_queries=False))
-    return Protocol(dataset.where, images, captions, digest, tuple(_missing(dataset, fold)))
+    others = judgements(dataset)
+    return Protocol(
+        dataset.where,
+        replace(images, others=others.i2t),
+        replace(captions, others=others.t2i),
+        digest,
+        (*_missing(dataset, fold), *others.notes),
+    )
 
 
 def _missing(dataset: CaptionDataset, fold: int) -> Iterator[str]:

@@ -1,0 +1,195 @@
+"""ECCV Caption and CxC: our values against the package's figures and against a loop."""
+
+import builtins
+import importlib
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pcme import ConfigError, DataError, Ranking, scores
+from pcme.data.dataset import CaptionDataset, Files
+from pcme.evaluation import eccv, evaluated, protocol
+from pcme.evaluation.judging import OWN, judged
+from pcme.evaluation.relations import Relation
+from tests.evaluation.splits import embeddings, toy
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module("eccv_caption").Metrics()
+
+
+@pytest.fixture(scope="module")
+def coco(judge):
+    """The test split with the ids that the package knows, in file order."""
+    captions = judge.coco_ids.tolist()
+    owners = [judge.coco_gts["t2i"][ident][0] for ident in captions]
+    images = list(dict.fromkeys(owners))
+    place = {ident: i for i, ident in enumerate(images)}
+    return CaptionDataset.by_image(
+        "coco",
+        "test",
+        Files(Path(), [f"{ident}.jpg" for ident in images]),
+        [""] * len(captions),
+        [place[owner] for owner in owners],
+        caption_ids=tuple(map(str, captions)),
+        metadata=[{"coco_id": ident} for ident in images],
+    )
+
+
+def part_of(judge, queries):
+    """A judge that asks these queries only: {"i2t": image ids, "t2i": caption ids}."""
+    part = type(judge)()
+    for name in ("coco_gts", "cxc_gts", "eccv_gts"):
+        answers = getattr(judge, name)
+        kept = {
+            way: {k: v for k, v in answers[way].items() if k in queries[way]} for way in queries
+        }
+        setattr(part, name, kept)
+    return part
+
+
+def test_the_judgements_are_as_many_as_published(coco):
+    found = eccv.judgements(coco)
+    assert found.notes == ()
+    asked = {
+        (name, way): (int((relation.sizes > 0).sum()), int(relation.sizes.sum()))
+        for way in ("i2t", "t2i")
+        for name, relation in getattr(found, way).items()
+    }
+    assert asked[("eccv", "i2t")] == (1261, 22_550)
+    assert asked[("eccv", "t2i")] == (1332, 11_279)
+    assert asked[("cxc", "i2t")] == (5000, 35_585)
+    assert asked[("cxc", "t2i")] == (24_972, 35_585)
+    # two right captions are not among the 25,000: they cannot be found, and count all the same
+    assert int(found.i2t["eccv"].matches.counts.sum()) == 22_548
+
+
+def test_values_average_to_the_packages_figures(coco, judge, capsys):
+    """Some queries of each kind against the whole gallery, on scores that favour right answers."""
+    generator = np.random.default_rng(0)
+    image_ids = [entry["coco_id"] for entry in coco.metadata]
+    caption_ids = [int(ident) for ident in coco.caption_ids]
+    absent = [575916, 421999]  # those with a right caption that is not there
+    asked = {
+        "i2t": [*absent, *generator.choice(list(judge.eccv_gts["i2t"]), 30, replace=False)],
+        "t2i": list(generator.choice(list(judge.eccv_gts["t2i"]), 40, replace=False)),
+    }
+    found = eccv.judgements(coco)
+    rankings, means = {}, {}
+    for way, own, others in (("i2t", image_ids, caption_ids), ("t2i", caption_ids, image_ids)):
+        rows = np.array([own.index(ident) for ident in asked[way]])
+        relations = {
+            name: Relation(relation.matches[rows], relation.sizes[rows])
+            for name, relation in getattr(found, way).items()
+        }
+        matrix = generator.standard_normal((len(rows), len(others))).astype(np.float32)
+        for relation in relations.values():
+            matrix += 1.7 * relation.matches.dense()
+        matches = coco.matches()
+        own_matches = (matches.T if way == "i2t" else matches)[rows]
+        values = judged(
+            matrix, slice(0, len(rows)), {OWN: Relation.of(own_matches), **relations}, None
+        )
+        means[way] = {name: np.nanmean(array) for name, array in values.items()}
+        rankings[way] = Ranking.from_scores(matrix, k=50)
+    theirs = part_of(judge, asked).compute_all_metrics(
+        eccv.retrieved(rankings["i2t"], asked["i2t"], caption_ids),
+        eccv.retrieved(rankings["t2i"], asked["t2i"], image_ids),
+        target_metrics=eccv.FIGURES,
+    )
+    capsys.readouterr()  # the package draws bars
+    pairs = {
+        "eccv_map_at_r": "eccv map@r",
+        "eccv_rprecision": "eccv r_precision",
+        "eccv_r1": "eccv recall@1",
+        "coco_5k_r1": "recall@1",
+        "coco_5k_r10": "recall@10",
+        "cxc_r1": "cxc recall@1",
+        "cxc_r5": "cxc recall@5",
+    }
+    for theirs_name, ours in pairs.items():
+        for way in ("i2t", "t2i"):
+            assert means[way][ours] == pytest.approx(theirs[theirs_name][way]), (ours, way)
+            assert 0.02 < means[way][ours] < 0.98, "a case that says something"
+
+
+SMALL = SimpleNamespace(
+    coco_ids=np.arange(500, 508),
+    coco_gts={
+        "i2t": {100 + i: [500 + 2 * i, 501 + 2 * i] for i in range(4)},
+        "t2i": {500 + i: [100 + i // 2] for i in range(8)},
+    },
+    cxc_gts={"i2t": {100: [500, 501, 504]}, "t2i": {504: [102, 100], 507: [103]}},
+    eccv_gts={"i2t": {102: [504, 505, 500, 999]}, "t2i": {501: [100, 103]}},
+)
+"""A judge of four images and eight captions; caption 999 is nowhere."""
+
+
+def small_split():
+    dataset = toy(4, 2, name="coco", labels=0)
+    return replace(dataset, caption_ids=tuple(str(500 + i) for i in range(8)))
+
+
+def test_evaluation_takes_them_along(monkeypatch):
+    monkeypatch.setattr(eccv, "_judge", lambda: SMALL)
+    dataset = small_split()
+    images, captions = embeddings(dataset)
+    score = scores.create("csd")
+    rules = protocol(dataset, fold=9)
+    assert [note.partition(":")[0] for note in rules.notes] == ["no PMRP", "no 1K"]
+    found = evaluated(score, images, captions, rules)
+    order = np.argsort(-score(images, captions).numpy()[2], kind="stable").tolist()
+    hits = [item in (4, 5, 0) for item in order[:4]]
+    values = found.i2t.values
+    assert values["eccv r_precision"][2] == pytest.approx(sum(hits) / 4)
+    precisions = [sum(hits[: i + 1]) / (i + 1) for i in range(4) if hits[i]]
+    assert values["eccv map@r"][2] == pytest.approx(sum(precisions) / 4)
+    assert np.isnan(values["eccv map@r"][[0, 1, 3]]).all()
+    assert np.isfinite(found.t2i.values["cxc recall@1"]).tolist() == [i in (4, 7) for i in range(8)]
+    assert "eccv recall@1" in found.i2t.figures
+
+
+def test_rankings_are_handed_over_by_cocos_ids(monkeypatch, judge, capsys):
+    dataset = small_split()
+    small = type(judge)()
+    small.__dict__.update(vars(SMALL))
+    matrix = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    monkeypatch.setattr(small, "coco_1k_recalls", lambda *_, **__: {"i2t": 0.0, "t2i": 0.0})
+    i2t, t2i = Ranking.from_scores(matrix.T.copy()), Ranking.from_scores(matrix)
+    found = eccv.official(i2t, t2i, dataset, judge=small)
+    best = matrix.argmax(1)
+    capsys.readouterr()
+    assert found["coco_5k_r1"]["t2i"] == np.mean(best == np.arange(8) // 2)
+    assert found["cxc_r1"]["t2i"] == np.mean([best[4] in (2, 0), best[7] == 3])
+    assert "coco_1k_r1" in found
+    with pytest.raises(DataError, match="i2t ranking is too short for ECCV Caption"):
+        eccv.official(Ranking.from_scores(matrix.T.copy(), k=3), t2i, dataset, judge=small)
+
+
+def test_without_the_package_it_is_said(monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **options):
+        if name.startswith("eccv_caption"):
+            raise ImportError(name)
+        return real(name, *args, **options)
+
+    monkeypatch.setattr(eccv.importlib, "import_module", missing)
+    (note,) = eccv.judgements(small_split()).notes
+    assert "pip install pcme[eccv]" in note
+    ranking = Ranking.from_scores(np.eye(4))
+    with pytest.raises(ConfigError, match="eccv_caption is not installed"):
+        eccv.official(ranking, ranking, small_split())
+
+
+def test_a_part_of_the_split_is_not_judged():
+    (note,) = eccv.judgements(toy(4, 2, name="coco")).notes
+    assert "30,000 of their images and captions are not in coco/test" in note
+    assert eccv.judgements(toy()) == eccv.Judgements()
