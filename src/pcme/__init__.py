@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CaptionDataset",
+    "Confidence",
     "ConfigError",
     "DataError",
     "FormatError",
@@ -28,6 +29,9 @@ __all__ = [
     "Ranking",
     "SearchIndex",
     "ShapeError",
+    "all_of",
+    "any_of",
+    "but_not",
     "data",
     "load",
     "methods",
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
     import pcme.metrics as metrics
     import pcme.recipes as recipes
     import pcme.scores as scores
+    from pcme.algebra import all_of, any_of, but_not
+    from pcme.confidence import Confidence
     from pcme.data.dataset import CaptionDataset
     from pcme.embedding import Gaussian, Points
     from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
 else:  # a type checker must not see __getattr__: it would accept any misspelt name
     _HOME = {
         "CaptionDataset": "data.dataset",
+        "Confidence": "confidence",
         "ConfigError": "errors",
         "DataError": "errors",
         "FormatError": "errors",
@@ -68,6 +75,9 @@ else:  # a type checker must not see __getattr__: it would accept any misspelt n
         "Ranking": "ranking",
         "SearchIndex": "index",
         "ShapeError": "errors",
+        "all_of": "algebra",
+        "any_of": "algebra",
+        "but_not": "algebra",
         "load": "model",
         "pair_nll": "likelihood",
         "train": "training",

@@ -33,7 +33,8 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, ShapeError
 from pcme.scores.base import LogProbability, Score
 
-__all__ = ["Combined", "One", "Product", "Query", "all_of", "any_of", "but_not", "product"]
+__all__ = ["Calibrate", "Combined", "Encode", "One", "Product", "Query"]
+__all__ += ["all_of", "any_of", "but_not", "product"]
 
 Log = Float64[np.ndarray, "*n"]
 Calibrate = Callable[[ArrayLike], Log]

@@ -29,6 +29,7 @@ def test_it_prints_what_the_confidence_is_worth_and_writes_it(folder):
     for text in (
         "calibration error, all pairs", "its own matches removed", "fits nothing here",
         "the least p refused", "the widest σ refused", "judged on 5,000 captions, 500 images",
+        "The share of false alarms is held among up to about",
     ):  # fmt: skip
         assert text in done.stdout
     assert str(folder / "confidence.json") in done.stdout
@@ -42,6 +43,7 @@ def test_machines_get_all_of_it(folder, tmp_path):
     assert record["out"] == str(tmp_path / "confidence.json")
     assert record["basis"]["data"] == "aviary/test"
     assert record["answerable"]["false_alarm"] == 0.05
+    assert record["answerable"]["reach"] >= record["answerable"]["gallery"] == 1000
     assert record["report"]["raw"]["reliability"]
     assert len(record["report"]["by_p"]["curve"]["risk"]) == 100
     assert Confidence.load(folder, kept=tmp_path).basis.method == "platt"

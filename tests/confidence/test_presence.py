@@ -24,7 +24,7 @@ def test_growth_is_that_of_the_tail_and_the_rate_holds_at_other_sizes():
     counts = np.array([250, 500, 1000])
     draws = np.random.default_rng(0).exponential(1.3, (2000, 1000)) - 5
     absent = np.stack([draws[:, :n].max(1) for n in counts])
-    rule = presence(counts, absent, absent[-1] + 4, false_alarm=0.1)
+    rule = presence(counts, absent, absent[-1] + 9, false_alarm=0.1)
     assert rule.gallery == 1000
     assert rule.growth == pytest.approx(1.3, rel=0.1)
     larger = worst(16_000, 3000, 1, tail=1.3)
@@ -56,7 +56,22 @@ def test_a_better_hit_is_the_more_rarely_a_false_alarm(one, other, size):
 def test_more_items_and_fewer_alarms_ask_for_more(one, other, share):
     few, many = sorted([one, other])
     assert RULE.threshold(few, share) <= RULE.threshold(many, share)
-    assert RULE.threshold(few, share) >= RULE.threshold(few, 1.0)
+    assert RULE.threshold(few, share) >= RULE.threshold(few, 1.0) - 1e-12
+
+
+def test_beyond_its_reach_the_threshold_stays_where_half_of_the_matches_are():
+    reach = RULE.reach(0.5)
+    assert reach == pytest.approx(1000 * np.exp((3.0 + 1.0) / 1.2))  # from -1, the median, to 3
+    assert RULE.threshold(round(reach / 2), 0.5) < expit(3.0)
+    assert RULE.threshold(round(reach * 2), 0.5) == pytest.approx(expit(3.0))
+    assert RULE.alarm(RULE.threshold(10**7, 0.5), 10**7) > 0.9  # and the rate is not held there
+
+
+def test_what_was_asked_for_at_calibration_is_kept_even_if_few_matches_reach_it():
+    strict = Presence(1000, 1.0, (0.0, 8.0), (1.0, 3.0, 5.0), 0.1)
+    assert strict.threshold() == strict.threshold(10**6) == pytest.approx(expit(7.2))
+    assert strict.reach() == 1000
+    assert Presence(1000, 0.0, (0.0, 1.0), (0.0, 1.0), 0.1).reach() == float("inf")
 
 
 @given(sizes, st.floats(0.01, 0.99))

@@ -69,6 +69,7 @@ def calibrate(
         print_json({"out": str(path), **_record(found), "problems": problems.record()})
         return
     _print_report(found.report)
+    typer.echo(f"\n{_reach(found)}")
     typer.echo(f"wrote {path}")
     if problems:
         typer.echo(problems.summary(), err=True)
@@ -83,6 +84,7 @@ def _record(found: Calibrated) -> dict[str, object]:
             "gallery": presence.gallery,
             "growth": presence.growth,
             "false_alarm": presence.false_alarm,
+            "reach": presence.reach() if presence.growth else None,
         },
         "report": asdict(found.report),
     }
@@ -100,6 +102,12 @@ def _print_report(report: Report) -> None:
     print_table(
         ("wrong first hits, %", *(f"of {p} %" for p in SHOWN), "mean"), list(_risks(report))
     )
+
+
+def _reach(found: Calibrated) -> str:
+    reach = found.confidence.presence.reach()
+    number = "any number of" if reach == float("inf") else f"about {reach:,.0f}"
+    return f"The share of false alarms is held among up to {number} items."
 
 
 def _beliefs(report: Report) -> list[tuple[str, str, str]]:

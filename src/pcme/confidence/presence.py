@@ -64,10 +64,27 @@ class Presence:
         return 1 - share_below(self.absent, odds - self.grown(gallery))
 
     def threshold(self, gallery: int | None = None, false_alarm: float | None = None) -> float:
-        """The probability the best of so many items must have, for this share of false alarms."""
+        """The probability the best of so many items must have, for this share of false alarms.
+
+        Beyond `reach` it rises no further: where near misses are as good as half of the matches, no
+        threshold tells them apart, and to refuse everything would be no answer.
+        """
+        odds = self._least(false_alarm)
+        return float(expit(odds + min(self.grown(gallery), self._room(odds))))
+
+    def reach(self, false_alarm: float | None = None) -> float:
+        """The number of items up to which the share of false alarms holds."""
+        room = self._room(self._least(false_alarm))
+        return self.gallery * float(np.exp(room / self.growth)) if self.growth else float("inf")
+
+    def _least(self, false_alarm: float | None) -> float:
+        """The log-odds that this share of the best wrong hits exceed at calibration."""
         share = self.false_alarm if false_alarm is None else false_alarm
-        odds = value_at(self.absent, 1 - checked_share(share, "false_alarm"))
-        return float(expit(odds + self.grown(gallery)))
+        return value_at(self.absent, 1 - checked_share(share, "false_alarm"))
+
+    def _room(self, odds: float) -> float:
+        """How far a threshold can rise until it refuses half of what has a match."""
+        return max(0.0, value_at(self.present, 0.5) - odds)
 
     def grown(self, gallery: int | None) -> float:
         """What so many items add to the log-odds of the best one, compared with the calibration."""
