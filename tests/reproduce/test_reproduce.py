@@ -9,6 +9,7 @@ from pcme.reproduce import jobs, reproduce
 from pcme.reproduce.jobs import perform
 from pcme.reproduce.planning import chosen
 from pcme.reproduce.results import read
+from pcme.reproduce.tables import markdown
 from pcme.reproduce.worlds import WORLDS
 from tests.reproduce.tiny import WORLD
 
@@ -82,13 +83,11 @@ def test_seeds_are_runs_of_their_own(tmp_path):
     launched = []
 
     def launch(job):
-        launched.append(job)
-        figures = {ask.key: dict.fromkeys(NAMES, float(job.recipe.seed)) for ask in job.asks}
-        job.folder.mkdir(parents=True, exist_ok=True)
-        jobs.Done(1.0, False, figures).write(job.folder)
+        launched.append(job.recipe.seed)
+        pretend(job, dict.fromkeys(NAMES, float(job.recipe.seed)))
 
     (result,), _ = reproduce_with(launch, tmp_path, seeds=2)
-    assert [job.recipe.seed for job in launched] == [0, 0, 0, 1, 1, 1]
+    assert launched == [0, 0, 0, 1, 1, 1]
     assert all(row.values[0] == (0.0, 1.0) for row in result.tables[0].rows)
     assert all(len(set(row.runs)) == 2 for row in result.tables[0].rows)
     assert [run.seconds for run in result.trainings.values()] == [1.0] * 6
@@ -101,6 +100,12 @@ NAMES = (
 """What dof asks for."""
 
 
+def pretend(job, figures):
+    """Write that a job is done, with the same figures for all that it is asked."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    jobs.Done(1.0, False, {ask.key: figures for ask in job.asks}).write(job.folder)
+
+
 def reproduce_with(launch, out, **options):
     told = []
     found = reproduce(
@@ -108,6 +113,15 @@ def reproduce_with(launch, out, **options):
         started=lambda *counts: told.append(counts), **options,
     )  # fmt: skip
     return found, told[0]
+
+
+def test_a_figure_that_the_data_does_not_give_is_a_dash_and_makes_no_claim(tmp_path):
+    some = {name: 0.5 for name in NAMES if name != "t2i r_precision"}
+    (result,), _ = reproduce_with(lambda job: pretend(job, some), tmp_path)
+    table = result.tables[0]
+    assert [row.values[1] for row in table.rows] == [(None,)] * 3
+    assert table.differences == ()
+    assert "| diagonal | 50.0 | 26.3 | – | 26.8 |" in markdown(table)
 
 
 def test_what_failed_is_told_after_the_rest_is_written(dof):

@@ -51,8 +51,7 @@ def test_runs_that_several_results_share_are_counted_once():
     again = replace(TABLE.rows[0], runs=(Training("ghi", 60.0, True),))
     more = replace(RESULT, tables=(replace(TABLE, rows=(again,)),))
     assert spent([RESULT, more]) == (
-        "3 runs, 2 min of processor time for training, without what was interrupted of 1 of "
-        "them"
+        "3 runs, 2 min of processor time for training, without what was interrupted of 1 of them"
     )
 
 

@@ -112,6 +112,8 @@ class Plot:
     columns: tuple[str, ...] = ()
     """The titles of the columns that are drawn; all where there are none."""
     log_x: bool = False
+    names: Mapping[float, str] = field(default_factory=dict)
+    """What some places of the axis are called, where it is not their number."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,15 @@ from statistics import fmean
 from pcme.errors import ConfigError
 from pcme.reproduce.base import Claim, Column, Experiment, Row, Table, registry
 from pcme.reproduce.jobs import Done, Job
-from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, Training, Values
+from pcme.reproduce.results import (
+    Difference,
+    Result,
+    ResultRow,
+    ResultTable,
+    Training,
+    Values,
+    known,
+)
 from pcme.reproduce.worlds import WORLDS, World
 
 __all__ = ["Plan", "Request", "all_jobs", "assembled", "chosen"]
@@ -134,7 +142,7 @@ def _table(plan: Plan, table: Table) -> ResultTable:
         table.columns,
         rows,
         table.plot,
-        tuple(_difference(table, rows, claim) for claim in table.claims),
+        tuple(filter(None, (_difference(table, rows, claim) for claim in table.claims))),
         _sizes(plan, table),
     )
 
@@ -175,12 +183,17 @@ def _sizes(plan: Plan, table: Table) -> Mapping[str, float]:
     return {name: value for name in names if (value := figures[name]) is not None}
 
 
-def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Difference:
-    """One row less another, the mean of the claim's columns, as they are shown."""
+def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Difference | None:
+    """One row less another, the mean of the claim's columns, as they are shown.
+
+    None where the data has no such figure, as a part of COCO has no folds.
+    """
     by_label = {row.label: row for row in rows}
     above, below = by_label[claim.above], by_label[claim.below]
     sides = (_places(table, claim.columns), _places(table, claim.than or claim.columns))
     more, less = _seed_means(table, above, sides[0]), _seed_means(table, below, sides[1])
+    if more is None or less is None:
+        return None
     high, low = _mean(above.paper, sides[0]), _mean(below.paper, sides[1])
     return Difference(
         claim.text,
@@ -195,21 +208,17 @@ def _places(table: Table, titles: Sequence[str]) -> list[int]:
     return [known.index(title) for title in titles]
 
 
-def _seed_means(table: Table, row: ResultRow, places: Sequence[int]) -> list[float]:
-    """The mean of some columns as they are shown, for each seed."""
-    factors = [100 if table.columns[place].percent else 1 for place in places]
-    by_seed = zip(*(row.values[place] for place in places), strict=True)
-    return [
-        fmean(factor * _there(value) for factor, value in zip(factors, values, strict=True))
-        for values in by_seed
+def _seed_means(table: Table, row: ResultRow, places: Sequence[int]) -> list[float] | None:
+    """The mean of some columns as they are shown, for each seed; None where a value is missing."""
+    shown = [
+        [(100 if table.columns[place].percent else 1) * value for value in known(row.values[place])]
+        for place in places
     ]
+    if any(len(values) < len(row.runs) for values in shown):
+        return None
+    return [fmean(values) for values in zip(*shown, strict=True)]
 
 
 def _mean(values: Sequence[float | None], places: Sequence[int]) -> float | None:
     found = [values[place] for place in places]
     return None if None in found else fmean(value for value in found if value is not None)
-
-
-def _there(value: float | None) -> float:
-    assert value is not None, "claims are about figures that their rows have"
-    return value

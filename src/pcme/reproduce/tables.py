@@ -16,7 +16,7 @@ def document(result: Result, *, level: int = 1, picture: str | None = None) -> s
     """
     parts = [f"{'#' * level} {heading(result)}", _about(result)]
     for number, table in enumerate(result.tables, start=1):
-        parts.append(f"**{table.title}.** {_beside(table)}{_sizes(table)}")
+        parts.append(" ".join(filter(None, (f"**{table.title}.**", _beside(table), _sizes(table)))))
         parts.append(markdown(table))
         if table.differences:
             parts.append(_claims(table.differences))
@@ -102,7 +102,7 @@ def _sizes(table: ResultTable) -> str:
     sizes = table.sizes
     chance = 100 * (sizes["i2t chance"] + sizes["t2i chance"]) / 2
     return (
-        f" {sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions; R-Precision by "
+        f"{sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions; R-Precision by "
         f"chance {chance:.1f}."
     )
 

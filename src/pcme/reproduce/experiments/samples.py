@@ -18,8 +18,8 @@ from pcme.reproduce.worlds import World
 
 __all__ = ["Samples"]
 
-TRAINED, TESTED = (1, 3, 7, 15), (1, 2, 3, 5, 7, 15, 30)
-BEYOND = 60.0
+TRAINED, TESTED = (1, 3, 7, 15), (1, 2, 3, 5, 7, 15)
+BEYOND = 30.0
 """Where J → ∞ is drawn."""
 COLUMNS = (
     Column("i2t R-P", "i2t r_precision"),
@@ -53,7 +53,7 @@ class Samples(Experiment):
     def tables(self, world: World) -> tuple[Table, ...]:
         """J in training, judged without sampling; J at test time, of the model of J = 7."""
         plot = Plot(
-            "rows", "R-Precision (%)", "J (the last point: J → ∞)", columns=PRECISION, log_x=True
+            "rows", "R-Precision (%)", "J", columns=PRECISION, log_x=True, names={BEYOND: "∞"}
         )
         limit = "J → ∞"
         trained = (*map(_trained, TRAINED), Row(limit, {"kind": "pcme"}, x=BEYOND))

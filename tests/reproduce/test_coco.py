@@ -1,0 +1,44 @@
+"""The COCO tables on a handmade COCO: what they ask is measured, by the paper's names."""
+
+import json
+
+import pytest
+
+from pcme.reproduce import registry
+from pcme.reproduce.jobs import Done, perform
+from pcme.reproduce.planning import Request
+from pcme.reproduce.worlds import WORLDS
+from tests.data.test_coco import CATEGORIES, karpathy_entry
+from tests.helpers import picture
+
+SMALL = (
+    'image={"kind":"convnet","widths":[8,16]}', 'words={"dim":8}', "augment.size=16", "dim=8",
+    'phases=[{"epochs":1,"learning_rate":0.001}]',
+)  # fmt: skip
+
+
+@pytest.fixture
+def coco(tmp_path):
+    splits = ["train"] * 8 + ["val"] * 3 + ["test"] * 4
+    entries = [karpathy_entry(number, split) for number, split in enumerate(splits, start=1)]
+    (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries, "dataset": "coco"}))
+    for entry in entries:
+        picture(tmp_path / entry["filepath"] / entry["filename"])
+    labels = [{"image_id": n, "category_id": (1, 17, 90)[n % 3]} for n in range(1, len(splits) + 1)]
+    instances = {"categories": CATEGORIES, "annotations": labels}
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances_val2014.json").write_text(json.dumps(instances))
+    return tmp_path
+
+
+def test_the_5k_table_of_a_small_coco(coco, tmp_path):
+    request = Request(WORLDS["coco"], True, 1, SMALL, tmp_path / "runs", coco, "")
+    (table,) = registry.create("coco-5k").tables(WORLDS["coco"])
+    row = next(row for row in table.rows if row.paper == "PCME")
+    job = request.job(table, row, 0)
+    perform(job)
+    figures = Done.read(job.folder).figures[job.asks[0].key]
+    assert (figures["images"], figures["captions"]) == (4, 20)
+    values = {column.title: figures[column.metric] for column in table.columns}
+    assert all(0 <= value <= 1 for value in values.values())
+    assert {"i2t PMRP", "t2i R@10"} <= set(values)
