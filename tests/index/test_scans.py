@@ -34,10 +34,10 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def clustered(count, *, seed, spread=0.4, log_sigma=-2.0):
+def clustered(count, *, seed, spread=0.4, log_sigma=-2.0, uneven=0.5):
     """Items in clusters of ten, of uneven width: neighbours are near, as in a trained space."""
     centres = random_gaussians(-(-count // 10), DIM, seed=seed, log_sigma=log_sigma)
-    own = random_gaussians(count, DIM, seed=seed + 1, log_sigma=log_sigma, spread=0.5)
+    own = random_gaussians(count, DIM, seed=seed + 1, log_sigma=log_sigma, spread=uneven)
     mean = centres.mean.repeat_interleave(10, 0)[:count] + spread * own.mean
     return Gaussian(torch.nn.functional.normalize(mean), own.log_sigma)
 
@@ -73,8 +73,8 @@ def test_the_ids_are_those_of_topk(name):
     "name", ["csd", "csd_prob", "match_prob", "overlap", "elk", "bhattacharyya"]
 )
 def test_most_items_are_never_scored(name, monkeypatch):
-    width = -3.6 if name == "match_prob" else -2.0
-    items, queries = (clustered(n, seed=n, log_sigma=width) for n in (COUNT, 12))
+    width = {"log_sigma": -3.6, "uneven": 0.1} if name == "match_prob" else {}
+    items, queries = (clustered(n, seed=n, **width) for n in (COUNT, 12))
     scan, _ = held(items, name, **SCORES[name])
     if name == "match_prob":  # its first list is long: fewer items would all be scored
         monkeypatch.setattr(type(scan), "width", lambda self, k: 200)

@@ -19,10 +19,13 @@ from pcme.cli import (
     compare,
     data,
     demo,
+    embed,
     evaluate,
     imports,
+    index,
     report,
     reproduce,
+    search,
     train,
 )
 from pcme.cli.output import Json, print_json, print_table
@@ -61,6 +64,7 @@ app = typer.Typer(
 list_app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme list scores --json")
 app.add_typer(list_app, name="list", help="List what can be chosen by name.")
 app.add_typer(data.app, name="data", help="List, check and look at datasets.")
+app.add_typer(index.app, name="index", help="Make, fill, check and tune a search index.")
 train.register(app)
 evaluate.register(app)
 analyze.register(app, list_app)
@@ -68,6 +72,8 @@ compare.register(app)
 calibrate.register(app)
 report.register(app)
 reproduce.register(app, list_app)
+embed.register(app)
+search.register(app)
 demo.register(app)
 imports.register(app)
 

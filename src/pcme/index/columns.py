@@ -27,7 +27,7 @@ from pcme.errors import ConfigError, DataError
 from pcme.index.settings import Settings
 
 __all__ = ["OWN", "Kind", "Rows", "checksums", "embedding_of", "metadata_of", "metadata_table"]
-__all__ += ["matrix", "numbers", "schema"]
+__all__ += ["matrix", "numbers", "schema", "vectors_column"]
 
 Kind = Literal["image", "caption"]
 OWN = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", "check")
@@ -109,12 +109,12 @@ class Rows:
             "text": pa.array(self.texts or [None] * len(self), pa.string()),
             "seq": pa.array(np.arange(first, first + len(self))),
             "check": pa.array(checksums(self.ids, self.kind, mean, log_sigma)),
-            "mean": _lists(mean),
+            "mean": vectors_column(mean),
         }
         if log_sigma is not None:
-            own["log_sigma"] = _lists(log_sigma)
+            own["log_sigma"] = vectors_column(log_sigma)
         if vectors is not None:
-            own["vector"] = _lists(vectors)
+            own["vector"] = vectors_column(vectors)
         columns = [
             own[field.name] if field.name in own else _filled(self.metadata, field, len(self))
             for field in target
@@ -219,7 +219,8 @@ def _filled(metadata: pa.Table | None, field: pa.Field, count: int) -> pa.Chunke
         ) from error
 
 
-def _lists(values: Float32[np.ndarray, "n d"]) -> pa.Array:
+def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:
+    """A matrix as a column of vectors."""
     flat = pa.array(np.ascontiguousarray(values, np.float32).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 

@@ -1,0 +1,63 @@
+"""pcme embed: a model's embeddings of many items, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pcme.cli.output import Json, print_json, progress_bar
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
+    app.command(epilog="[bold]Example:[/bold] pcme embed runs/aviary photos/ --out photos.parquet")(
+        embed
+    )
+
+
+def embed(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a model.")],
+    items: Annotated[
+        list[str],
+        typer.Argument(help="Folders of images, images, .txt files of captions, datasets."),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="The .parquet file to write.")],
+    kind: Annotated[
+        Literal["image", "caption", "both"], typer.Option(help="What to take of a dataset.")
+    ] = "image",
+    split: Annotated[
+        list[str] | None, typer.Option("--split", help="Of a dataset: only this; may be repeated.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the embeddings of items: id, kind, path, text, mean, log_sigma, metadata.
+
+    `pcme index add` reads the file, and so does any tool that knows Parquet.
+    """
+    from pcme.data import Problems
+    from pcme.index.encoder import Encoder
+    from pcme.index.export import embed_to
+    from pcme.index.resolving import kinds_of, sources
+
+    problems, encoder = Problems(strict=strict), Encoder(model)
+    found = [
+        source
+        for given in items
+        for source in sources(given, kinds_of(kind), split or (), problems)
+    ]
+    with progress_bar() as bar:
+        count = embed_to(out, encoder, found, problems, bar("items"))
+    if as_json:
+        print_json({"out": str(out), "rows": count, "problems": problems.record()})
+        return
+    typer.echo(f"wrote {out} ({count:,} embeddings of {encoder.model.recipe.dim:,} dimensions)")
+    if problems:
+        typer.echo(problems.summary(), err=True)

@@ -1,0 +1,276 @@
+"""pcme index: create, add, delete, verify, describe, compact, tune."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from pcme.index.description import Description
+    from pcme.index.tuning import Tuning
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    epilog="[bold]Example:[/bold] pcme index create birds --model runs/aviary · "
+    "pcme index add birds photos/ · pcme search birds 'a small red bird'",
+)
+
+Where = Annotated[str, typer.Argument(metavar="INDEX", help="The index's folder, or URI.")]
+Model = Annotated[
+    Path | None, typer.Option("--model", help="The model's folder, if it is not where it was.")
+]
+Kinds = Annotated[
+    Literal["image", "caption", "both"], typer.Option(help="What to take of a dataset.")
+]
+Splits = Annotated[
+    list[str] | None, typer.Option("--split", help="Of a dataset: only this; may be repeated.")
+]
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme index create birds --model runs/aviary")
+def create(
+    where: Where,
+    *,
+    model: Annotated[Path | None, typer.Option(help="A run's folder.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Without a model: numbers in a vector.")] = None,
+    score: Annotated[str, typer.Option(help="Without a model: see `pcme list scores`.")] = "mean",
+    spread: Annotated[
+        Literal["none", "isotropic", "diagonal"],
+        typer.Option(help="Without a model: how many σ an item has; none is for points."),
+    ] = "none",
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", help="Metadata: name=type, such as year=int64; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make an empty index for a model's embeddings, or for vectors of your own."""
+    from pcme.index import SearchIndex
+
+    types = dict(_pair(text) for text in columns or [])
+    index = SearchIndex.create(where, model, dim=dim, score=score, spread=spread, columns=types)
+    _show(index.describe(), as_json=as_json)
+
+
+@app.command(
+    epilog="[bold]Examples:[/bold] pcme index add birds photos/ --metadata photos.csv · "
+    "pcme index add birds aviary --split test · pcme index add birds captions.txt"
+)
+def add(
+    where: Where,
+    items: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of images, images, .txt files of captions, datasets by name or folder, "
+            ".npy or .parquet files of vectors, folders of clip-retrieval."
+        ),
+    ],
+    *,
+    metadata: Annotated[
+        Path | None, typer.Option(help="A .csv, .jsonl or .parquet with a column id.")
+    ] = None,
+    kind: Kinds = "image",
+    split: Splits = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Encode and write items anew that are there already.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")
+    ] = False,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Add items; those that are in the index already are skipped.
+
+    What has been added is safe at once: after an interruption, run the same command again.
+    """
+    from pcme.data import Problems
+    from pcme.index import Added, SearchIndex
+    from pcme.index.resolving import kinds_of, metadata_file, sources, with_metadata
+
+    index, problems = SearchIndex.open(where, model), Problems(strict=strict)
+    known = None if metadata is None else metadata_file(metadata)
+    done = Added()
+    with progress_bar() as bar:
+        for given in items:
+            for source in sources(given, kinds_of(kind), split or (), problems):
+                chosen = source if known is None else with_metadata(source, known)
+                done += index.add(
+                    chosen,
+                    existing="replace" if replace else "skip",
+                    problems=problems,
+                    progress=bar(given),
+                )
+    if as_json:
+        counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
+        print_json({**counts, "rows": len(index), "problems": problems.record()})
+        return
+    typer.echo(
+        f"added {done.added:,}, replaced {done.replaced:,}, there already {done.present:,}; "
+        f"{where} holds {len(index):,}"
+    )
+    if problems:
+        typer.echo(problems.summary(), err=True)
+
+
+@app.command(
+    epilog="[bold]Examples:[/bold] pcme index delete birds photos/a.jpg · "
+    "pcme index delete birds --where 'year < 1990'"
+)
+def delete(
+    where: Where,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of items.")] = None,
+    *,
+    condition: Annotated[
+        str | None, typer.Option("--where", help="A filter, as in `pcme search`.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Delete items by id, or all that a filter matches."""
+    from pcme.index import SearchIndex
+
+    index = SearchIndex.open(where)
+    count = index.delete(ids or None, where=condition)
+    if as_json:
+        print_json({"deleted": count, "rows": len(index)})
+    else:
+        typer.echo(f"deleted {count:,}; {where} holds {len(index):,}")
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme index describe birds --json")
+def describe(where: Where, *, as_json: Json = False) -> None:
+    """Say what an index holds, which model it belongs to, and how it is searched."""
+    from pcme.index import SearchIndex
+
+    _show(SearchIndex.open(where).describe(), as_json=as_json)
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme index verify birds")
+def verify(where: Where, *, as_json: Json = False) -> None:
+    """Read every row and compare it with what was written; exit status 2 when anything is wrong."""
+    from pcme.index import SearchIndex
+
+    with progress_bar() as bar:
+        found = SearchIndex.open(where).verify(bar("rows"))
+    if as_json:
+        print_json({"ok": found.ok, "rows": found.rows, "faults": list(found.faults)})
+    elif found.ok:
+        typer.echo(f"{where}: {found.rows:,} rows, all as they were written")
+    for fault in () if as_json else found.faults:
+        typer.echo(f"pcme: {fault}", err=True)
+    if not found.ok:
+        raise typer.Exit(2)
+
+
+@app.command(epilog="[bold]Example:[/bold] pcme index compact birds")
+def compact(where: Where, *, as_json: Json = False) -> None:
+    """Join what many small writes left, free the space of what was deleted, update the indexes."""
+    from pcme.index import SearchIndex
+
+    index = SearchIndex.open(where)
+    before = index.describe()
+    index.compact()
+    after = index.describe()
+    if as_json:
+        print_json({"before": before.record(), "after": after.record()})
+        return
+    sizes = [_size(one.bytes) for one in (before, after)]
+    typer.echo(f"{before.parts:,} parts → {after.parts:,}, {sizes[0]} → {sizes[1]}")
+
+
+@app.command(
+    epilog="[bold]Example:[/bold] pcme index tune birds --queries queries.txt --recall 0.99"
+)
+def tune(
+    where: Where,
+    *,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="A text file of queries, one a line; else items stand in for them."),
+    ] = None,
+    recall: Annotated[float, typer.Option(help="The recall@10 to reach.")] = 0.99,
+    model: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Build the approximate index of a large index, and find what it must do to be this good.
+
+    Recall is measured against a search through everything, and kept with the index.
+    """
+    from dataclasses import asdict
+
+    from pcme.index import SearchIndex
+    from pcme.index.resolving import query_lines
+
+    texts = None if queries is None else query_lines(queries)
+    with progress_bar() as bar:
+        found = SearchIndex.open(where, model).tune(texts, target=recall, progress=bar("efforts"))
+    if as_json:
+        print_json({**asdict(found), "reached": found.reached})
+    else:
+        _print_tuning(found)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from pcme.errors import ConfigError
+
+    name, equals, kind = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--column is name=type - got {text}")
+    return name, kind
+
+
+def _show(found: Description, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.record())
+        return
+    counts = ", ".join(f"{count:,} {kind}s" for kind, count in found.kinds.items() if count)
+    rows = {
+        "items": counts or "none yet",
+        "model": found.model or "none: vectors of your own",
+        "embeddings": f"{found.dim:,} dimensions, σ {found.spread}, ranked by {found.score}",
+        "columns": ", ".join(f"{name} ({kind})" for name, kind in found.columns.items()) or "none",
+        "on disk": f"{_size(found.bytes)} in {found.parts:,} parts, version {found.version:,}",
+        "search": _searched(found),
+    }
+    print_table(("index", found.path), list(rows.items()))
+
+
+def _searched(found: Description) -> str:
+    if found.effort is None:
+        return "exact"
+    effort = found.effort
+    return (
+        f"approximate beyond 50,000 items: {effort['probes']:.0f} partitions, "
+        f"{effort['shortlist']:.0f} candidates, recall@10 {effort['recall']:.3f}; "
+        f"{found.approximate:,} rows indexed"
+    )
+
+
+def _print_tuning(found: Tuning) -> None:
+    rows = [
+        (
+            f"{trial.effort.probes:,}",
+            f"{trial.effort.shortlist:,}",
+            f"{trial.recall:.4f}",
+            f"{trial.milliseconds:.1f} ms",
+            "chosen" if trial == found.chosen else "",
+        )
+        for trial in found.trials
+    ]
+    print_table(("partitions", "candidates", "recall@10", "a query", ""), rows)
+    typer.echo(
+        f"everything: {found.exact_milliseconds:.1f} ms a query, {found.rows:,} items, "
+        f"{found.queries:,} queries"
+    )
+    if not found.reached:
+        typer.echo(f"no effort reaches {found.target:g}: search with --exact", err=True)
+
+
+def _size(size: int | None) -> str:
+    return "an object store" if size is None else f"{size / 2**20:,.1f} MiB"

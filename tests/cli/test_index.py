@@ -1,0 +1,170 @@
+"""pcme index and pcme embed: from nothing to an index, and a message for whatever goes wrong."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from pcme.cli import app
+from tests.helpers import picture
+from tests.index.worlds import untrained
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "run"
+    untrained().save(folder)
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for n, name in enumerate(("a.png", "b.png", "deep/c.png")):
+        picture(tmp_path / "photos" / name, colour=(60 * n, 90, 200))
+    return tmp_path / "photos"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def done(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def record(*arguments):
+    return json.loads(done(*arguments, "--json").stdout)
+
+
+def test_from_nothing_to_an_index_and_back(model, photos, tmp_path):
+    index = tmp_path / "index"
+    made = done("index", "create", index, "--model", model, "--column", "year=int64")
+    assert "none yet" in made.stdout
+    assert "16 dimensions, σ diagonal, ranked by overlap" in made.stdout
+    (tmp_path / "known.csv").write_text("id,year,place\na.png,1999,Oslo\ndeep/c.png,2020,Rome\n")
+    added = done("index", "add", index, photos, "--metadata", tmp_path / "known.csv")
+    assert "added 3, replaced 0, there already 0" in added.stdout
+    again = record("index", "add", index, photos)
+    assert (again["added"], again["present"], again["rows"]) == (0, 3, 3)
+    assert record("index", "add", index, photos, "--replace")["replaced"] == 3
+    (tmp_path / "captions.txt").write_text("a red bird\n\na blue bird\n")
+    assert record("index", "add", index, tmp_path / "captions.txt")["added"] == 2
+    assert record("index", "describe", index)["kinds"] == {"image": 3, "caption": 2}
+    assert "deleted 1; " in done("index", "delete", index, "photos/b.png").stdout
+    assert record("index", "delete", index, "--where", "kind = 'caption'")["deleted"] == 2
+    assert record("index", "compact", index)["after"]["parts"] == 1
+    assert record("index", "verify", index) == {"ok": True, "rows": 2, "faults": []}
+    shown = done("index", "describe", index).stdout
+    assert "2 images" in shown
+    assert "year (int64), place (string)" in shown
+
+
+def test_metadata_are_found_by_name(model, photos, tmp_path):
+    index = tmp_path / "index"
+    done("index", "create", index, "--model", model)
+    (tmp_path / "known.jsonl").write_text('{"id": "photos/a.png", "year": 1999}\n')
+    done("index", "add", index, photos, "--metadata", tmp_path / "known.jsonl")
+    hits = record("search", index, "a bird", "--where", "year = 1999")["hits"]
+    assert [hit["metadata"] for hit in hits] == [{"year": 1999}]
+
+
+def test_a_dataset_by_name(model, tmp_path):
+    index = tmp_path / "index"
+    done("index", "create", index, "--model", model)
+    result = run("index", "add", index, "aviary", "--split", "nonsense")
+    assert result.exit_code == 2
+    assert 'no split "nonsense"' in result.output
+
+
+def test_vectors_of_ones_own(tmp_path):
+    index, generator = tmp_path / "index", np.random.default_rng(0)
+    vectors = generator.normal(size=(20, 6)).astype(np.float32)
+    np.save(tmp_path / "a.npy", vectors)
+    np.save(tmp_path / "query.npy", vectors[3:4])
+    done("index", "create", index, "--dim", 6)
+    assert record("index", "add", index, tmp_path / "a.npy")["added"] == 20
+    found = record("search", index, tmp_path / "query.npy", "--k", 1)
+    assert [hit["id"] for hit in found["hits"]] == ["a/3"]
+    assert found["query"]["answerable"] is None
+    shown = done("search", index, tmp_path / "query.npy").stdout
+    assert "the nearest of 20" in shown
+
+
+def test_embeddings_as_a_table_and_from_it(model, photos, tmp_path):
+    written = done("embed", model, photos, "--out", tmp_path / "photos.parquet")
+    assert "3 embeddings of 16 dimensions" in written.stdout
+    table = pq.read_table(tmp_path / "photos.parquet")
+    assert table.column_names == ["id", "kind", "path", "text", "mean", "log_sigma"]
+    straight, by_file = tmp_path / "one", tmp_path / "two"
+    for index, items in ((straight, photos), (by_file, tmp_path / "photos.parquet")):
+        done("index", "create", index, "--model", model)
+        done("index", "add", index, items)
+    found = [record("search", index, "a red bird") for index in (straight, by_file)]
+    assert found[0] == found[1]
+
+
+def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
+    index = tmp_path / "index"
+    done("index", "create", index, "--model", model)
+    done("index", "add", index, photos)
+    result = run("index", "tune", index)
+    assert result.exit_code == 2
+    assert "it has 3 items" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["index", "create", "{tmp}/index"], "needs a model, or the dimension"),
+        (["index", "create", "{tmp}/new", "--model", "{tmp}"], "is not a model"),
+        (["index", "create", "{tmp}/new", "--dim", "4", "--score", "mena"], "unknown score"),
+        (
+            ["index", "create", "{tmp}/new", "--dim", "4", "--column", "year"],
+            "--column is name=typ",
+        ),
+        (["index", "create", "{tmp}/new", "--dim", "4", "--column", "y=whole"], 'no type "whole"'),
+        (["index", "add", "{tmp}/nowhere", "x"], "is not an index"),
+        (["index", "verify", "{tmp}/nowhere"], "is not an index"),
+        (["index", "delete", "{tmp}/nowhere"], "is not an index"),
+        (["search", "{tmp}/nowhere", "a bird"], "is not an index"),
+        (["embed", "{tmp}/nowhere", "x", "--out", "a.parquet"], "unknown dataset"),
+    ],
+)
+def test_what_is_wrong_is_a_message(tmp_path, arguments, message):
+    result = run(*(one.format(tmp=tmp_path) for one in arguments))
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split())
+
+
+def test_items_that_are_wrong_are_messages(model, photos, tmp_path):
+    index = tmp_path / "index"
+    done("index", "create", index, "--model", model)
+    (photos / "empty.png").touch()
+    lax = run("index", "add", index, photos)
+    assert (lax.exit_code, "added 3" in lax.stdout) == (0, True)
+    assert "image-empty: 1" in lax.output
+    strict = run("index", "add", index, photos, "--strict")
+    assert strict.exit_code == 2
+    assert "empty.png: the file has 0 bytes" in strict.output
+    (tmp_path / "odd.csv").write_text("name,year\na,1\n")
+    (tmp_path / "other.csv").write_text("id,year\nnobody,1\n")
+    for file, message in (("odd.csv", "no column id"), ("other.csv", "none of the 1 ids")):
+        result = run("index", "add", index, photos, "--metadata", tmp_path / file)
+        assert result.exit_code == 2
+        assert message in result.output
+
+
+def test_damage_is_told(model, photos, tmp_path):
+    index = tmp_path / "index"
+    done("index", "create", index, "--model", model)
+    done("index", "add", index, photos)
+    (file,) = (index / "items.lance" / "data").iterdir()
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    result = run("index", "verify", index)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert run("index", "verify", index, "--json").exit_code == 2

@@ -1,0 +1,111 @@
+"""pcme search: a table for people, exactly the promised JSON for machines, no tracebacks."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pcme import SearchIndex
+from pcme.cli import app
+from tests.helpers import picture
+from tests.index.worlds import untrained
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A folder with a model, three pictures, and an index of them and of two captions."""
+    folder = tmp_path_factory.mktemp("world")
+    untrained().save(folder / "model")
+    for n, name in enumerate("abc"):
+        picture(folder / "photos" / f"{name}.png", colour=(80 * n, 90, 200))
+    index = SearchIndex.create(folder / "index", folder / "model")
+    index.add(folder / "photos", {"year": [1999, 2005, 2020]})
+    index.add(["a red bird", "a blue bird"], kind="caption")
+    return folder
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["search", *(str(one) for one in arguments)])
+
+
+def record(*arguments):
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_people_get_a_table(world):
+    result = run(world / "index", "a red bird", "--kind", "image", "--k", 2)
+    assert result.exit_code == 0, result.output
+    assert "rank" in result.stdout
+    assert "photos/" in result.stdout
+    assert "year" in result.stdout
+    assert "not calibrated" in result.output
+
+
+def test_machines_get_exactly_what_is_promised(world):
+    found = record(world / "index", "a red bird", "--k", 3)
+    assert list(found) == ["query", "hits"]
+    assert list(found["query"]) == ["uncertainty", "percentile", "expected_matches", "answerable"]
+    assert found["query"]["percentile"] is None
+    assert isinstance(found["query"]["answerable"], bool)
+    for rank, hit in enumerate(found["hits"], start=1):
+        assert list(hit) == ["rank", "id", "match_probability", "uncertainty", "metadata"]
+        assert hit["rank"] == rank
+        assert 0 <= hit["match_probability"] <= 1
+
+
+def test_a_picture_is_a_query(world):
+    found = record(world / "index", world / "photos/b.png", "--kind", "image", "--k", 1)
+    assert [hit["id"] for hit in found["hits"]] == ["photos/b.png"]
+
+
+def test_filters_thresholds_and_exactness(world):
+    found = record(world / "index", "a bird", "--where", "year > 2000", "--exact")
+    assert {hit["metadata"]["year"] for hit in found["hits"]} == {2005, 2020}
+    all_hits = record(world / "index", "a bird")["hits"]
+    middle = sorted(hit["match_probability"] for hit in all_hits)[2]
+    above = record(world / "index", "a bird", "--threshold", middle)["hits"]
+    assert [hit["id"] for hit in above] == [hit["id"] for hit in all_hits][: len(above)]
+    assert len(above) == sum(hit["match_probability"] >= middle for hit in all_hits)
+
+
+def test_combinations(world):
+    index = SearchIndex.open(world / "index")
+    from pcme.algebra import all_of, any_of, but_not
+
+    both = record(world / "index", "a red bird", "--and", "water")
+    assert both == json.loads(json.dumps(index.search(all_of(["a red bird", "water"])).record()))
+    options = ["--or", "sky", "--not", "water"]
+    found = record(world / "index", "a red bird", *options)
+    query = but_not(any_of(["a red bird", "sky"]), "water")
+    assert found == json.loads(json.dumps(index.search(query).record()))
+
+
+def test_words_that_nobody_knows_are_marked(world):
+    result = run(world / "index", "xylophone")
+    assert result.exit_code == 0
+    assert "nothing among 5 seems to match" in result.stdout
+    assert "knows none of these words" in result.output
+    assert record(world / "index", "xylophone")["query"]["answerable"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a bird", "--where", "colour = 1"], "No field named colour"),
+        (["a bird", "--where", "year >"], "cannot be used"),
+        ([""], "no words"),
+        (["a bird", "--k", "0"], "k must be at least 1"),
+        (["photos/none.png"], "no such file"),
+        (["{world}/empty.png"], "0 bytes"),
+        (["none.npy"], "is not a NumPy file"),
+        (["a bird", "--model", "{world}/photos"], "is not a model"),
+    ],
+)
+def test_what_is_wrong_is_a_message(world, arguments, message):
+    (world / "empty.png").touch()
+    result = run(world / "index", *(one.format(world=world) for one in arguments))
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
