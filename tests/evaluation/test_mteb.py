@@ -1,0 +1,196 @@
+"""MTEB: the adapter on small tables; and, where mteb is installed, on a task of its own."""
+
+import importlib
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from pcme import ConfigError, DataError, data, load
+from pcme.data.problems import Problems
+from pcme.evaluation import embed, evaluated
+from pcme.evaluation.mteb import MtebModel
+from tests.evaluation.models import untrained
+
+
+class Columns:
+    """As much of a `datasets.Dataset` as a search looks at."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(self.columns["id"])
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self.columns[key]
+        return {name: values[key] for name, values in self.columns.items()}
+
+
+@pytest.fixture(scope="module")
+def split():
+    return data.create("aviary", pixels=16, test_species=4, test_images=3).load("test")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return untrained(tmp_path_factory.mktemp("mteb") / "run")
+
+
+def tables(split):
+    """(images, captions) of a split as MTEB has them."""
+    pictures = [split.images.load(i) for i in range(len(split.images))]
+    names = [split.images.id(i) for i in range(len(split.images))]
+    return (
+        Columns(id=names, image=pictures),
+        Columns(id=list(split.caption_ids), text=list(split.captions)),
+    )
+
+
+def test_a_search_ranks_by_the_models_own_score(folder, split):
+    model = MtebModel.load(folder)
+    images, captions = tables(split)
+    model.index(images, encode_kwargs={"batch_size": 5})
+    found = model.search(captions, top_k=4, encode_kwargs={})
+    own = load(folder)
+    embedded = embed(own, split, Problems())
+    ranking = own.score().topk(embedded.captions, embedded.images, k=4)
+    names = images["id"]
+    for row, caption in enumerate(captions["id"]):
+        expected = [names[i] for i in ranking.ids[row].tolist()]
+        assert list(found[caption]) == expected
+        assert list(found[caption].values()) == pytest.approx(ranking.scores[row].tolist())
+    assert model.name == "pcme/run"
+
+
+def test_candidates_are_put_in_order(folder, split):
+    model = MtebModel.load(folder)
+    images, captions = tables(split)
+    model.index(captions)
+    some = [captions["id"][i] for i in (7, 0, 3)]
+    found = model.search(images, top_k=2, top_ranked=dict.fromkeys(images["id"], some))
+    whole = model.search(images, top_k=len(captions["id"]))
+    for name in images["id"]:
+        order = [ident for ident in whole[name] if ident in some]
+        assert list(found[name]) == order[:2]
+
+
+@pytest.mark.parametrize("method", ["pcme-overlap", "pcme-isotropic", "pcme-mu", "pvse"])
+def test_encoded_arrays_keep_all_that_the_score_needs(tmp_path, split, method):
+    model = MtebModel.load(untrained(tmp_path, f"method.kind={method}"))
+    images, captions = tables(split)
+    left = model.encode([captions[0:3], captions[3:5]], prompt_type="query", batch_size=32)
+    right = model.encode([images[0:4]])
+    assert left.dtype == np.float32
+    matrix = model.similarity(left, right)
+    direct = model.score(
+        model.model.encode_captions(captions["text"][:5]),
+        model.model.encode_images(images["image"][:4]),
+    )
+    torch.testing.assert_close(matrix, direct)
+    pairs = model.similarity_pairwise(left[:4], right)
+    torch.testing.assert_close(pairs, matrix[:4].diagonal())
+    with pytest.raises(DataError, match="as many on either side - got 5 and 4"):
+        model.similarity_pairwise(left, right)
+
+
+def test_means_alone(folder, split):
+    model = MtebModel.load(folder, means=True)
+    images, captions = tables(split)
+    left, right = model.encode([captions[0:3]]), model.encode([images[0:4]])
+    assert left.shape == (3, 16)
+    expected = -torch.cdist(torch.tensor(left), torch.tensor(right)).square()
+    torch.testing.assert_close(model.similarity(left, right), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_titles_and_instructions_belong_to_the_text(folder):
+    model = MtebModel.load(folder)
+    batch = {"text": ["a bird ", "a jay"], "title": ["Small", ""], "instruction": ["find it", None]}
+    left = model.encode([batch])
+    right = model.encode([{"text": ["Small a bird find it", "a jay"]}])
+    np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"text": ["a"], "image": ["b"]},
+        {"audio": ["a"]},
+        {"text": [[{"role": "user", "content": "a bird"}]]},
+    ],
+)
+def test_what_cannot_be_embedded_is_refused(folder, batch):
+    with pytest.raises(ConfigError, match=r"must be (an image or a text|sentences)"):
+        MtebModel.load(folder).encode([batch])
+
+
+def test_a_search_needs_documents(folder, split):
+    with pytest.raises(DataError, match=r"call index\(corpus\) first"):
+        MtebModel.load(folder).search(tables(split)[0], top_k=1)
+    with pytest.raises(DataError, match="dataset is empty"):
+        MtebModel.load(folder).index(Columns(id=[], text=[]))
+
+
+def test_without_mteb_its_record_of_a_model_is_an_error(folder, monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr("pcme.evaluation.mteb.importlib.import_module", missing)
+    with pytest.raises(ConfigError, match=r"pip install pcme\[mteb\]"):
+        MtebModel.load(folder).mteb_model_meta  # noqa: B018
+
+
+@pytest.mark.filterwarnings("ignore")  # mteb's and its libraries' own
+def test_mteb_runs_a_task_and_finds_what_evaluation_finds(folder, split, tmp_path, monkeypatch):
+    """Its precision_at_1 is our recall@1; its hit_rate_at_5 our recall@5."""
+    reason = "mteb is not installed (360 MB, so not in dev): pip install pcme[mteb] runs this test"
+    monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
+    mteb = pytest.importorskip("mteb", reason=reason)
+    model = MtebModel.load(folder)
+    for kind in ("EncoderProtocol", "SearchProtocol"):
+        assert isinstance(model, getattr(importlib.import_module("mteb.models"), kind))
+    own = load(folder)
+    embedded = embed(own, split, Problems())
+    ours = evaluated(own.score(), embedded.images, embedded.captions, split)
+    for way in ("t2i", "i2t"):
+        task = local_task(split, way)
+        result = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
+        (figures,) = result.task_results[0].scores["test"]
+        values = ours.way(way).figures
+        assert figures["precision_at_1"] == pytest.approx(values["recall@1"], abs=1e-5)
+        assert figures["hit_rate_at_5"] == pytest.approx(values["recall@5"], abs=1e-5)
+        assert figures["main_score"] == figures["ndcg_at_10"]
+
+
+def local_task(split, way):
+    """A retrieval task on a split, nothing of which is fetched."""
+    from datasets import Dataset
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    images, captions = (Dataset.from_dict(table.columns) for table in tables(split))
+    queries, corpus = (captions, images) if way == "t2i" else (images, captions)
+    matches = split.matches() if way == "t2i" else split.matches().T
+    right = {
+        query: {corpus["id"][item]: 1 for item in row.tolist()}
+        for query, row in zip(queries["id"], matches, strict=True)
+    }
+
+    class Birds(AbsTaskRetrieval):
+        metadata = TaskMetadata(
+            name=f"Birds-{way}", type="Any2AnyRetrieval", category=way, main_score="ndcg_at_10",
+            description="Drawn birds.", reference="https://example.org",
+            dataset={"path": "local", "revision": "1"}, eval_splits=["test"],
+            eval_langs=["eng-Latn"], modalities=["image", "text"],
+        )  # fmt: skip
+
+        def load_data(self, **_):
+            part = RetrievalSplitData(
+                queries=queries, corpus=corpus, relevant_docs=right, top_ranked=None
+            )
+            self.dataset, self.data_loaded = {"default": {"test": part}}, True
+
+    return Birds()
