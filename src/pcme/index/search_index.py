@@ -185,6 +185,13 @@ class SearchIndex:
         known = self._known({one for answer in answers for one in answer.ids})
         return [judge.hits(*pair, known) for pair in zip(wanted, answers, strict=True)]
 
+    def ids(self, where: str | None = None) -> list[str]:
+        """The ids of all items, or of those that match a filter, in the order they were added."""
+        self._store.version()
+        rows = self._store.read(["id", "seq"], where).sort_by("seq")
+        found: list[str] = rows["id"].to_pylist()
+        return found
+
     def compact(self) -> None:
         """Join what many small writes left, drop what was deleted, bring indexes up to date.
 
