@@ -19,7 +19,16 @@ from torch import Tensor
 
 from pcme.errors import ConfigError, DataError, ShapeError
 
-__all__ = ["Ranking", "as_scores", "checked_k", "each_block", "read_rows", "top_ids"]
+__all__ = [
+    "Ranking",
+    "as_scores",
+    "checked_k",
+    "each_block",
+    "ids_of_keys",
+    "order_keys",
+    "read_rows",
+    "top_ids",
+]
 
 MEMORY_BUDGET = 512 * 2**20
 """Bytes that the temporaries of all workers together may take, whatever the size of the input."""
@@ -206,20 +215,22 @@ def each_block(work: Callable[[slice], None], rows: int, *, row_bytes: int) -> N
 
 
 def _top_by_key(scores: Float32[np.ndarray, "q g"], k: int) -> Int64[np.ndarray, "q k"]:
-    keys = _keys(scores)
+    keys = order_keys(scores)
     if k < keys.shape[1]:
         keys.partition(k - 1, axis=1)
         keys = keys[:, :k].copy()
     keys.sort(axis=1)
-    keys &= _LOW_WORD
-    return keys.view(np.int64)
+    return ids_of_keys(keys)
 
 
-def _keys(scores: Float32[np.ndarray, "q g"]) -> UInt64[np.ndarray, "q g"]:
+def order_keys(scores: Float32[np.ndarray, "q g"]) -> UInt64[np.ndarray, "q g"]:
     """One integer per score whose ascending order is the ranking: the score above, the id below.
 
     IEEE floats of one sign order like their bits. Flipping the 31 lower bits of the positive ones
     makes the whole line descend, and integers sort faster than an argsort, ties included.
+
+    >>> ids_of_keys(np.sort(order_keys(np.array([[0.5, 2.0, 0.5]], np.float32))))
+    array([[1, 0, 2]])
     """
     bits = (scores + np.float32(0)).view(np.uint32)  # -0.0 + 0.0 = 0.0: the two zeros must tie
     positive = ~(bits.view(np.int32) >> 31).view(np.uint32)
@@ -228,6 +239,11 @@ def _keys(scores: Float32[np.ndarray, "q g"]) -> UInt64[np.ndarray, "q g"]:
     keys <<= np.uint64(32)
     keys |= np.arange(scores.shape[1], dtype=np.uint64)
     return keys
+
+
+def ids_of_keys(keys: UInt64[np.ndarray, "*n"]) -> Int64[np.ndarray, "*n"]:
+    """The ids in the keys of `order_keys`, whatever has become of their order."""
+    return (keys & _LOW_WORD).view(np.int64)
 
 
 def _top_of_row(cost: Float64[np.ndarray, " g"], k: int) -> Int64[np.ndarray, " k"]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcme import DataError, Ranking, metrics
+from pcme import DataError, metrics
 from pcme.evaluation.plausible import RADII, Groups, Plausible
 
 
@@ -23,8 +23,8 @@ def test_shares_are_pmrp(seed, density):
     queries[0, 0] = True
     scores = generator.integers(0, 5, (6, 9)).astype(np.float32)  # ties too
     found = between(queries, gallery)
-    ids = Ranking.from_scores(scores).ids.numpy()
-    shares = found.shares(ids, slice(0, 6))
+    shares = found.shares(scores, slice(0, 6))
+    np.testing.assert_array_equal(shares, found.shares(scores.astype(np.float64), slice(0, 6)))
     for place, radius in enumerate(RADII):
         expected = metrics.pmrp(scores, queries, gallery, radius, drop_unlabelled=True)
         np.testing.assert_allclose(shares[:, place], expected)
@@ -32,12 +32,11 @@ def test_shares_are_pmrp(seed, density):
     np.testing.assert_allclose(shares.mean(1), expected)
 
 
-def test_the_deepest_is_the_largest_number_of_plausible_items():
+def test_sizes_are_the_numbers_of_plausible_items():
     found = between([[1, 0, 0], [1, 1, 1], [0, 0, 0]], [[1, 0, 0], [1, 1, 0], [0, 0, 1]])
-    assert found.deepest(slice(0, 1)) == 3
-    assert found.deepest(slice(1, 2)) == 3
-    assert found.deepest(slice(2, 3)) == 0
+    assert found.sizes[found.query_group[0]].tolist() == [1, 2, 3]
     assert found.sizes[found.query_group[1]].tolist() == [0, 1, 3]
+    assert found.query_group[2] == -1
 
 
 def test_labels_of_nobody_are_an_error():

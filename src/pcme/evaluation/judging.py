@@ -46,10 +46,27 @@ def judged(
     return found
 
 
-def _depth(rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None) -> int:
+def _depth(rows: slice, relations: Mapping[str, Relation]) -> int:
     """How deep queries are ranked: to the largest R of theirs, under any judgement."""
-    needed = [max(KS), *(int(relation.sizes[rows].max()) for relation in relations.values())]
-    return max(needed) if plausible is None else max(*needed, plausible.deepest(rows))
+    return max(max(KS), *(int(relation.sizes[rows].max()) for relation in relations.values()))
+
+
+def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
+    """`top_ids`, shallow: whatever is below the best of `depth` groups of items is not looked at.
+
+    The least of the `depth` highest maxima of groups is no higher than the score at that depth.
+    """
+    groups = 8 * max(depth, 32)
+    width = part.shape[1] // groups
+    if width < 4:
+        return top_ids(part, depth)
+    highest = part[:, : width * groups].reshape(len(part), width, groups).max(axis=1)
+    least = np.partition(highest, groups - depth, axis=1)[:, groups - depth]
+    best = np.empty((len(part), depth), np.int64)
+    for row, scores in enumerate(part):
+        ids = np.flatnonzero(scores >= least[row])
+        best[row] = ids[top_ids(scores[ids][None], depth)[0]]
+    return best
 
 
 def _values(
@@ -58,11 +75,11 @@ def _values(
     relations: Mapping[str, Relation],
     plausible: Plausible | None,
 ) -> Values:
-    ids = top_ids(part, min(_depth(rows, relations, plausible), part.shape[1]))
+    ids = _best(part, min(_depth(rows, relations), part.shape[1]))
     found = _right(part, ids, rows, relations[OWN])
     found["chance"] = _known(relations[OWN].sizes[rows] / part.shape[1], relations[OWN], rows)
     if plausible is not None:
-        shares = plausible.shares(ids, rows)
+        shares = plausible.shares(part, rows)
         found["pmrp"] = shares.mean(1)
         found |= {f"pmrp@{radius}": shares[:, i] for i, radius in enumerate(RADII)}
     for name, relation in relations.items():

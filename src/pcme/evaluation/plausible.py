@@ -6,14 +6,16 @@ their image's. So no matrix of queries by gallery is ever made.
 Paper: §4.1.1, §C.1.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int16, Int64
+from jaxtyping import Bool, Float, Float64, Int16, Int64
 from numpy.typing import ArrayLike
 
 from pcme.errors import DataError
 from pcme.matches import binary_labels, hamming_factors
+from pcme.ranking import ids_of_keys, order_keys, top_ids
 
 __all__ = ["RADII", "Groups", "Plausible"]
 
@@ -22,8 +24,6 @@ RADII = (0, 1, 2)
 
 NOBODY = -1
 """The group of items without any label: they count neither as queries nor as gallery."""
-
-FAR = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,7 @@ class Groups:
     """
 
     group: Int64[np.ndarray, " n"]
-    distance: Int16[np.ndarray, "u v"]
-    """To each group, and last to NOBODY, who is far from all."""
+    distance: Int16[np.ndarray, "u u"]
 
     @classmethod
     def of(cls, labels: ArrayLike) -> "Groups":
@@ -52,9 +51,7 @@ class Groups:
         group = np.full(len(checked), NOBODY)
         group[labelled] = members.reshape(-1)
         left, right = hamming_factors(kinds, kinds)
-        distance = np.full((len(kinds), len(kinds) + 1), FAR, np.int16)
-        distance[:, :-1] = left @ right
-        return cls(group, distance)
+        return cls(group, (left @ right).astype(np.int16))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +60,7 @@ class Plausible:
 
     query_group: Int64[np.ndarray, " q"]
     gallery_group: Int64[np.ndarray, " g"]
-    distance: Int16[np.ndarray, "u v"]
+    distance: Int16[np.ndarray, "u u"]
     sizes: Int64[np.ndarray, "u z"]
     """How many gallery items are within each ζ of RADII, for a query of each group: its R."""
 
@@ -92,35 +89,47 @@ class Plausible:
         """Which gallery items take part."""
         return np.asarray(self.gallery_group != NOBODY)
 
-    def deepest(self, rows: slice) -> int:
-        """How deep some queries are ranked: their largest R, and whoever may stand in between."""
-        groups = self.query_group[rows]
-        unlabelled = int(np.count_nonzero(~self.labelled))
-        return int(self.sizes[groups[groups != NOBODY]].max(initial=0)) + unlabelled
+    def shares(self, scores: Float[np.ndarray, "b g"], rows: slice) -> Float64[np.ndarray, "b z"]:
+        """PMRP of some queries for each ζ, from their scores; NaN without label or match."""
+        out = np.full((len(scores), len(RADII)), np.nan)
+        there = np.flatnonzero(self.labelled)
+        part = scores if len(there) == scores.shape[1] else scores[:, there]
+        firsts, groups = _firsts(part), self.gallery_group[there]
+        for place, group in enumerate(self.query_group[rows].tolist()):
+            if group != NOBODY:
+                sizes = self.sizes[group].tolist()
+                near = self.distance[group].take(groups.take(firsts(place, sizes)))
+                out[place] = [
+                    np.count_nonzero(near[:size] <= radius) / size if size else np.nan
+                    for size, radius in zip(sizes, RADII, strict=True)
+                ]
+        return out
 
-    def shares(self, ids: Int[np.ndarray, "b k"], rows: slice) -> Float64[np.ndarray, "b z"]:
-        """PMRP of some queries for each ζ, from gallery ids in order; NaN without label or match.
 
-        `ids` are `deepest` or the whole gallery.
-        """
-        asked = self.query_group[rows]
-        there = self.gallery_group[ids]
-        rank = np.cumsum(there != NOBODY, axis=1, dtype=np.int32)  # among those with labels
-        near, sizes = self.distance[asked[:, None], there], self.sizes[asked]
-        hits = np.stack(
-            [
-                np.count_nonzero((near <= radius) & (rank <= sizes[:, i, None]), axis=1)
-                for i, radius in enumerate(RADII)
-            ],
-            axis=1,
-        )
-        known = (asked != NOBODY)[:, None] & (sizes > 0)
-        return np.where(known, hits / np.maximum(sizes, 1), np.nan)
+def _firsts(
+    scores: Float[np.ndarray, "b g"],
+) -> Callable[[int, Sequence[int]], Int64[np.ndarray, " r"]]:
+    """(row, sizes) → items of which the first sizes[i] are the row's best, for each i.
+
+    They are not in order within: PMRP asks which items come first, not how they follow each other.
+    """
+    if scores.dtype != np.float32:  # doubles have no keys of one word
+        ranked = top_ids(scores, scores.shape[1])
+        return lambda row, sizes: ranked[row, : max(sizes)]
+    keys = order_keys(scores)
+
+    def firsts(row: int, sizes: Sequence[int]) -> Int64[np.ndarray, " r"]:
+        ends = sorted({size - 1 for size in sizes if 0 < size < keys.shape[1]})
+        if ends:
+            keys[row].partition(ends)
+        return ids_of_keys(keys[row, : max(sizes)])
+
+    return firsts
 
 
 def _sizes(
-    distance: Int16[np.ndarray, "u v"], there: Int64[np.ndarray, " g"]
+    distance: Int16[np.ndarray, "u u"], there: Int64[np.ndarray, " g"]
 ) -> Int64[np.ndarray, "u z"]:
     members = np.bincount(there[there != NOBODY], minlength=len(distance)).astype(np.float32)
-    counts = [(distance[:, :-1] <= radius).astype(np.float32) @ members for radius in RADII]
+    counts = [(distance <= radius).astype(np.float32) @ members for radius in RADII]
     return np.stack(counts, axis=1).astype(np.int64)  # exact: below 2^24 items
