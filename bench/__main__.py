@@ -2,10 +2,8 @@
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import torch
 
 import pcme
 from bench.data import bench_aviary, bench_loader
+from bench.evaluation import bench_coco_shape, bench_every_score
 from bench.measure import Row, best, faster, report, within
 from bench.training import bench_growth, bench_gru, bench_overhead, bench_step
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
@@ -190,41 +189,6 @@ def _density_topk() -> list[Row]:
     ]
 
 
-def bench_coco_shape() -> list[Row]:
-    """COCO-5K's shape on synthetic embeddings: i2t and t2i, streamed."""
-    images, captions = gaussians(5000, 1024, seed=0), gaussians(25_000, 1024, seed=1)
-    owner = torch.arange(25_000) // 5
-    mixed = torch.nn.functional.normalize(captions.mean + 0.3 * images.mean[owner])
-    captions = Gaussian(mixed, captions.log_sigma)
-    labels = torch.rand(5000, 80, generator=_generator(2)) < 0.036
-    pairs = pcme.Matches.from_pairs(torch.arange(25_000), owner, (25_000, 5000))
-    score = scores.create("match_prob")
-    start = time.perf_counter()
-    found = {}
-    for name, queries, gallery, matches, own, other in (
-        ("t2i", captions, images, pairs, labels[owner], labels),
-        ("i2t", images, captions, pairs.T, labels, labels[owner]),
-    ):
-        values: dict[str, list[np.ndarray]] = {}
-        for rows, part in score.blocks(queries, gallery):
-            some = matches[rows]
-            for k in (1, 5, 10):
-                values.setdefault(f"R@{k}", []).append(pcme.metrics.recall(part, some, k))
-            values.setdefault("medR", []).append(pcme.metrics.median_rank(part, some))
-            values.setdefault("PMRP", []).append(pcme.metrics.pmrp(part, own[rows], other))
-        for key, parts in values.items():
-            middle = np.median if key == "medR" else np.nanmean
-            found[f"{name} {key}"] = round(float(middle(np.concatenate(parts))), 3)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    x, y = images.mean, captions.mean
-    (product,) = best(lambda: [x[i : i + 1000] @ y.T for i in range(0, 5000, 1000)], repeats=3)
-    note = f"peak memory {peak:.2f} GB (limit 2); {found}"
-    what = "5,000 x 25,000 D=1,024, both ways, R@k, medR, PMRP"
-    row = within(what, seconds, product, float("inf"), note)
-    return [Row(**{**row.__dict__, "limit": "< 2 GB", "met": peak < 2})]
-
-
 def _l2_vectors(name: str, items: Gaussian, side: int) -> np.ndarray:
     """Vectors whose L2 distance ranks as the score does; csd's extra column is the items' own."""
     if name == "w2":
@@ -256,6 +220,7 @@ PARTS = {
     "topk": bench_topk,
     "densities": bench_densities,
     "coco": bench_coco_shape,
+    "evaluation": bench_every_score,
     "loader": bench_loader,
     "aviary": bench_aviary,
     "step": bench_step,
@@ -265,7 +230,7 @@ PARTS = {
 }
 
 
-ALONE = ("coco", "growth")
+ALONE = ("coco", "evaluation", "growth")
 """Parts that measure memory: each in a process of its own."""
 
 
