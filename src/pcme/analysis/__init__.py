@@ -1,19 +1,27 @@
 """Analyses by name. Every module of this package is imported, so a new analysis is one file.
 
-    subject = analysis.Subject.of(model, evaluation.embed(model, dataset, Problems()))
+    subject = analysis.opened("runs/aviary", split="test")
     for name in analysis.applicable(subject):
         result = analysis.create(name).compute(subject)
+
+The split is embedded once, when the first analysis asks for it; `Subject.of(model, embedded)` is
+the subject of a split that has been embedded before.
 
 >>> "bins" in names()
 True
 """
 
+import dataclasses
 import importlib
+import json
 import pkgutil
+from collections.abc import Sequence
+from typing import Any, cast
 
 from pcme import methods
 from pcme.analysis.base import Analysis, Number, Progress, Result, Subject, registry
-from pcme.analysis.records import Stored, read, write
+from pcme.analysis.records import Stored, read, record, write
+from pcme.analysis.running import opened
 from pcme.errors import ConfigError
 
 __all__ = [
@@ -24,9 +32,12 @@ __all__ = [
     "Stored",
     "Subject",
     "applicable",
+    "configured",
     "create",
     "names",
+    "opened",
     "read",
+    "record",
     "registry",
     "require",
     "write",
@@ -39,6 +50,23 @@ for _module in pkgutil.iter_modules(__path__):
 def create(name: str, **params: object) -> Analysis:
     """The analysis called `name`, with these parameters."""
     return registry.create(name, **params)
+
+
+def configured(name: str, assignments: Sequence[str]) -> Analysis:
+    """The analysis called `name` with some parameters set, as text: "bins=5".
+
+    >>> configured("bins", ["bins=5"])
+    Bins(bins=5)
+    """
+    given = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set needs key=value - got {assignment!r}")
+        given[key] = value
+    defaults = {f.name: f.default for f in dataclasses.fields(cast("Any", registry.get(name)))}
+    values = {key: _like(defaults.get(key), key, value) for key, value in given.items()}
+    return registry.create(name, **values)
 
 
 def names() -> list[str]:
@@ -65,3 +93,18 @@ def require(name: str, subject: Subject) -> None:
 def _with_sigma() -> list[str]:
     made = {name: methods.create(name) for name in methods.names()}
     return [name for name, method in made.items() if method.heads(2).covariance != "none"]
+
+
+def _like(default: object, key: str, text: str) -> object:
+    """The text as a value of the default's type: a parameter is a number or a text."""
+    if not isinstance(default, (int, float)):
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    kinds = (int,) if isinstance(default, int) else (int, float)
+    if type(value) not in kinds:
+        what = "a whole number" if isinstance(default, int) else "a number"
+        raise ConfigError(f"{key} must be {what}, such as {default} - got {text!r}")
+    return value

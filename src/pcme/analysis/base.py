@@ -150,11 +150,6 @@ class Number:
     low: float | None = None
     high: float | None = None
 
-    def __str__(self) -> str:
-        """ "-0.42 [-0.51, -0.33]"."""
-        between = f" [{self.low:.3f}, {self.high:.3f}]" if self.low is not None else ""
-        return f"{self.value:.3f}{between}"
-
 
 class Result(ABC):
     """What an analysis found: a frozen dataclass of numbers, texts, and tuples of them."""

@@ -135,7 +135,7 @@ class Truth(Analysis):
         counts, clusters = subject.matches.counts, subject.caption_clusters
         some = counts > 0
         sigma = width(subject.captions) if subject.has_sigma else None
-        off = np.abs(np.log(np.maximum(expected[some], 1e-12) / counts[some]))
+        off = np.abs(np.log(np.maximum(expected[some], np.finfo(np.float64).tiny) / counts[some]))
         log_off = estimated(mean(off), clusters[some])
         factors = (float(np.exp(x)) for x in (log_off.value, log_off.low, log_off.high))
         return MatchTruth(

@@ -42,7 +42,7 @@ def draw_algebra(result: Relations) -> Figure:
 def _example(axes: Axes, relation: Relation) -> None:
     for place, shape in enumerate(relation.example.shapes):
         axes.add_patch(_ellipse(shape, place))
-        axes.plot(*shape.mean, marker=MARKERS[place], color=PALETTE[place], markersize=4)
+        axes.plot(*shape.mean, marker=MARKERS[place], color=PALETTE[place], markersize=2.5)
     axes.set_title(_wrapped(relation.name), fontsize=8.5)
     axes.set(xlabel="first axis of the plane", ylabel="second axis")
     axes.set_aspect("equal", adjustable="datalim")

@@ -156,6 +156,7 @@ def log_axis(axes: Axes, which: str) -> None:
 @styled
 def svg(figure: Figure) -> str:
     """The figure as SVG, from "<svg" on: for a file, or to put into a page."""
+    _settle(figure)
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None})
     text = stream.getvalue()
@@ -165,6 +166,7 @@ def svg(figure: Figure) -> str:
 @styled
 def png(figure: Figure) -> bytes:
     """The figure as PNG."""
+    _settle(figure)
     stream = io.BytesIO()
     figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
@@ -206,6 +208,13 @@ def signed(value: float) -> str:
 def legend_below(axes: Axes, columns: int = 1) -> None:
     """The panel's legend under its axis, where it covers nothing."""
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the figure out, once: each further pass would move everything by a hair."""
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def _plain_number(value: float, place: int) -> str:

@@ -45,4 +45,4 @@ def _panel(axes: Axes, said: Against, images: int) -> None:
         xlabel="images the caption fits",
         ylabel=LABELS[said.says],
     )
-    axes.legend(loc="upper left")
+    axes.legend(loc="lower left" if rho.value < 0 else "upper left")

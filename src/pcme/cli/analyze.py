@@ -1,0 +1,182 @@
+"""pcme analyze, pcme list analyses: what a model's uncertainty means, in numbers and pictures."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pcme.analysis import Analysis, Number, Result, Subject
+
+__all__ = ["register"]
+
+ALL = "all"
+
+
+def register(app: typer.Typer, list_app: typer.Typer) -> None:
+    """Add the verb, and the list of what it can do, to the program."""
+    examples = "pcme analyze runs/aviary all · pcme analyze runs/cub bins --set bins=5"
+    app.command(epilog=f"[bold]Examples:[/bold] {examples}")(analyze)
+    list_app.command("analyses", epilog="[bold]Example:[/bold] pcme list analyses --json")(
+        list_analyses
+    )
+
+
+def list_analyses(*, as_json: Json = False) -> None:
+    """List what `pcme analyze` can look into: name, question, how to read the picture."""
+    from pcme import analysis
+
+    rows = [
+        (name, analysis.registry.summary(name), analysis.registry.get(name).reading)
+        for name in analysis.names()
+    ]
+    if as_json:
+        print_json([dict(zip(("name", "summary", "reading"), row, strict=True)) for row in rows])
+    else:
+        print_table(("name", "summary"), [row[:2] for row in rows])
+
+
+def analyze(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="WHAT...", help='Names (`pcme list analyses`), or "all" that fit.'),
+    ],
+    *,
+    data_root: Annotated[
+        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split: test, val, ...")] = "test",
+    out: Annotated[
+        Path | None, typer.Option(help="Where files go; RUN/analysis/SPLIT without it.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a parameter of the one analysis named: bins=5."),
+    ] = None,
+    numbers_only: Annotated[
+        bool, typer.Option("--numbers-only", help="Draw nothing: needs no matplotlib.")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    as_json: Json = False,
+) -> None:
+    """Ask what a model's uncertainty means: numbers here, JSON, SVG and PNG in a folder."""
+    from pcme.analysis import opened
+    from pcme.data.problems import Problems
+
+    if not numbers_only:
+        import pcme.plots  # noqa: F401 - says at once that matplotlib is missing
+
+    problems, records = Problems(), []
+    with progress_bar() as bar:
+        bars = cache(bar)
+        subject = opened(
+            run,
+            split=split,
+            data_root=data_root,
+            workers=workers,
+            problems=problems,
+            waiting=lambda what, done, total: bars(what)(done, total),
+        )
+        chosen = _chosen(what, subject, changes or [])
+        folder = _made(out or run / "analysis" / split)
+        about = {"run": str(run), "split": split, "method": subject.model.recipe.method.kind}
+        for name, one in chosen.items():
+            result = one.compute(subject, bars(name))
+            files = _written(name, result, subject, about, folder, draw=not numbers_only)
+            records.append(_record(name, result, files))
+            if not as_json:
+                _print_numbers(name, result.numbers())
+    if as_json:
+        print_json({**about, "out": str(folder), "analyses": records})
+    else:
+        typer.echo(f"\nwrote {folder}: {', '.join(chosen)}")
+    if problems:
+        typer.echo(problems.summary(), err=True)
+
+
+def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, Analysis]:
+    """The analyses a user means, in the order given."""
+    from pcme import analysis
+
+    if changes and (len(what) > 1 or what == [ALL]):
+        raise ConfigError(
+            f"--set changes one analysis - got {', '.join(what)} - name it alone, as in: bins --set"
+            " bins=5"
+        )
+    if what == [ALL]:
+        return {name: analysis.create(name) for name in _fitting(subject)}
+    for name in what:
+        analysis.require(name, subject)
+    return {name: analysis.configured(name, changes) for name in what}
+
+
+def _fitting(subject: Subject) -> list[str]:
+    """All that can be made; what cannot is said, with the reason."""
+    from pcme import analysis
+
+    for name in analysis.names():
+        if (why := analysis.create(name).obstacle(subject)) is not None:
+            typer.echo(f"left out: {name} {why}", err=True)
+    return analysis.applicable(subject)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be made - {error.strerror or error} - give another --out"
+        ) from error
+    return folder
+
+
+def _written(
+    name: str, result: Result, subject: Subject, about: dict[str, str], folder: Path, *, draw: bool
+) -> list[Path]:
+    """The files of one result: its values, and its picture twice."""
+    from pcme import analysis
+
+    values = folder / f"{name}.json"
+    analysis.write(values, name, result, about)
+    if not draw:
+        return [values]
+    from pcme import plots
+    from pcme.analysis.extremes import Tails
+
+    images = subject.found.dataset.images if isinstance(result, Tails) else None
+    return [values, *plots.save(plots.draw(result, images), folder / name)]
+
+
+def _print_numbers(name: str, numbers: tuple[Number, ...]) -> None:
+    """A table; what several numbers in a row mean is said once."""
+    typer.echo()
+    rows, said = [], ""
+    for number in numbers:
+        meaning = "" if number.meaning == said else f" ({number.meaning})"
+        rows.append((*_value(number), f"{number.name}{meaning}"))
+        said = number.meaning
+    print_table(("value", "95 % interval", name), rows)
+
+
+def _value(number: Number) -> tuple[str, str]:
+    """The value and the interval; a dash where there is nothing to say."""
+    if math.isnan(number.value):
+        return "–", ""
+    known = number.low is not None and number.high is not None and not math.isnan(number.low)
+    return f"{number.value:.3f}", f"{number.low:.3f} to {number.high:.3f}" if known else ""
+
+
+def _record(name: str, result: Result, files: list[Path]) -> dict[str, object]:
+    """What --json prints of one analysis; its file has the rest."""
+    from pcme import analysis
+
+    numbers = analysis.record(name, result, {})["numbers"]
+    return {"analysis": name, "numbers": numbers, "files": [str(path) for path in files]}

@@ -1,0 +1,65 @@
+"""calibration: reliability against a loop, the curve against thresholds, both kinds of nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pcme import evaluation
+from pcme.analysis import Subject
+from pcme.analysis.calibration import WITHHELD, WRITTEN, Calibration, best_of_each, roc
+from pcme.calibration import auroc
+from tests.analysis.subjects import subject
+
+
+def test_the_curve_against_thresholds():
+    generator = np.random.default_rng(0)
+    matched, unmatched = generator.beta(3, 1, 40), generator.beta(1, 2, 30)
+    found = roc(WRITTEN, matched, unmatched)
+    thresholds = sorted([*matched, *unmatched], reverse=True)
+    expected = [(0.0, 0.0)] + [((unmatched >= t).mean(), (matched >= t).mean()) for t in thresholds]
+    assert np.array(expected) == pytest.approx(np.column_stack([found.false_alarms, found.found]))
+    area = np.trapezoid(found.found, found.false_alarms)
+    assert area == pytest.approx(auroc(matched, unmatched))
+    assert found.auroc == pytest.approx(area)
+
+
+def test_a_long_curve_is_thinned_but_keeps_its_ends():
+    generator = np.random.default_rng(0)
+    found = roc(WRITTEN, generator.random(5000), generator.random(5000), points=50)
+    assert len(found.found) == 51
+    assert (found.found[0], found.found[-1]) == (0, 1)
+
+
+def test_reliability_against_a_loop():
+    of = subject()
+    found = Calibration(bins=4).compute(of)
+    p = of.model.score()(of.captions, of.images).double().exp().numpy().ravel()
+    truth = of.matches.dense().ravel()
+    place = np.minimum((p * 4).astype(int), 3)
+    kept = [b for b in range(4) if (place == b).any()]
+    assert found.count == tuple((place == b).sum() for b in kept)
+    assert found.confidence == pytest.approx([p[place == b].mean() for b in kept])
+    assert found.true == pytest.approx([truth[place == b].mean() for b in kept])
+    gaps = [abs(p[place == b].mean() - truth[place == b].mean()) for b in kept]
+    shares = [(place == b).mean() for b in kept]
+    assert found.error == pytest.approx(np.dot(gaps, shares))
+    assert found.pairs == len(p)
+
+
+def test_aviary_writes_captions_that_fit_nothing():
+    found = Calibration(unmatched=30).compute(subject())
+    assert (found.nothing.nothing, found.nothing.unmatched) == (WRITTEN, 30)
+
+
+def test_elsewhere_the_matches_are_taken_away():
+    of = subject()
+    plain = replace(of.found.dataset, writer=None)
+    other = Subject.of(of.model, evaluation.Embedded(plain, of.images, of.captions))
+    found = Calibration().compute(other).nothing
+    p = of.model.score()(of.captions, of.images).double().exp().numpy()
+    truth = of.matches.dense()
+    best, rest = p.max(1), np.where(truth, 0, p).max(1)
+    assert (found.nothing, found.matched) == (WITHHELD, 120)
+    assert found.auroc == pytest.approx(auroc(best, rest))
+    assert best_of_each(of.model.score(), of.captions, of.images) == pytest.approx(best)

@@ -1,0 +1,143 @@
+"""What every analysis must do: a new one is tested by being there."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from pcme import ConfigError, FormatError, analysis
+from pcme.analysis import Subject
+from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained
+
+SMALL = {
+    "algebra": {"pairs": 6},
+    "bins": {"bins": 3},
+    "erasing": {"items": 6},
+    "extremes": {"count": 2},
+    "influence": {"captions": 6, "least": 1},
+    "toy": {"steps": 3},
+    "words": {"bins": 2, "least": 2},
+}
+"""Parameters that make an analysis quick."""
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {
+        name: analysis.create(name, **SMALL.get(name, {})).compute(subject())
+        for name in analysis.names()
+    }
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_a_result_is_written_and_read_back_as_the_same_value(results, tmp_path, name):
+    about = {"run": "runs/x", "split": "test"}
+    analysis.write(tmp_path / "found.json", name, results[name], about)
+    stored = analysis.read(tmp_path / "found.json")
+    assert repr(stored.result) == repr(results[name])  # NaN is not equal to itself
+    assert (stored.analysis, stored.about) == (name, about)
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_its_file_is_json_for_everybody(results, name):
+    def refuse(text):
+        raise AssertionError(f"{text} is not JSON")
+
+    text = json.dumps(analysis.record(name, results[name], {}))
+    record = json.loads(text, parse_constant=refuse)
+    assert record["numbers"]
+    assert record["analysis"] == name
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_its_numbers_have_names_meanings_and_sane_intervals(results, name):
+    for number in results[name].numbers():
+        assert number.name
+        assert number.meaning
+        assert (number.low is None) == (number.high is None)
+        if number.low is not None and not math.isnan(number.low):
+            assert number.low <= number.high
+    names = [number.name for number in results[name].numbers()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_it_says_what_it_is_and_how_to_read_it(results, name):
+    kind = analysis.registry.get(name)
+    assert analysis.registry.summary(name).endswith(".")
+    assert kind.reading.endswith(".")
+    assert isinstance(results[name], kind.result)
+    assert all(type(field.default) in (int, float, str) for field in dataclasses.fields(kind))
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_it_is_the_same_every_time(results, name):
+    again = analysis.create(name, **SMALL.get(name, {})).compute(subject())
+    assert repr(again) == repr(results[name])
+
+
+def test_all_fit_a_model_with_sigma_and_few_one_without():
+    assert analysis.applicable(subject()) == analysis.names()
+    assert analysis.applicable(subject(MEANS_ONLY)) == ["calibration", "toy", "truth"]
+    assert analysis.applicable(subject(NO_PROBABILITY)) == ["toy"]
+
+
+def test_what_does_not_fit_is_refused_with_what_does():
+    analysis.require("bins", subject())
+    with pytest.raises(ConfigError) as refused:
+        analysis.require("bins", subject(MEANS_ONLY))
+    said = str(refused.value)
+    assert "method pcme-mu has none" in said
+    assert "for this run: calibration, toy, truth" in said
+    assert "pcme-overlap" in said.partition("methods with a sigma")[2]
+    assert "vse0" not in said
+
+
+def test_asking_what_fits_embeds_nothing():
+    def embedder(dataset):
+        raise AssertionError("embedded")
+
+    of = Subject(untrained(), lambda: subject().dataset, embedder)
+    assert analysis.applicable(of) == analysis.names()
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["bins"], "key=value"),
+        (["bins=many"], "whole number, such as 10 - got 'many'"),
+        (["bins=2.5"], "whole number"),
+        (["bins=1"], "at least 2"),
+        (["bin=3"], 'Did you mean "bins"'),
+    ],
+)
+def test_wrong_parameters_are_explained(assignments, message):
+    with pytest.raises(ConfigError, match=message):
+        analysis.configured("bins", assignments)
+
+
+def test_parameters_take_the_type_of_their_defaults():
+    assert analysis.configured("extremes", ["tail=1", "count=2"]).tail == 1
+    assert analysis.configured("variances", ["isotropic=12"]).isotropic == "12"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{}", '{"format": "other"}', '{"format": "pcme-analysis-1"}',
+        '{"format": "pcme-analysis-1", "analysis": "none", "about": {}, "result": {}}',
+        '{"format": "pcme-analysis-1", "analysis": "bins", "about": {}, "result": {}}',
+        '{"format": "pcme-analysis-1", "analysis": "bins", "about": {}, "result": {"ways": 3}}',
+    ],
+)  # fmt: skip
+def test_other_files_are_refused(tmp_path, text):
+    path = tmp_path / "found.json"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r"found\.json"):
+        analysis.read(path)
+
+
+def test_a_folder_that_is_not_there_is_an_error_to_mend(results, tmp_path):
+    with pytest.raises(ConfigError, match="folder there"):
+        analysis.write(tmp_path / "none" / "found.json", "bins", results["bins"], {})

@@ -1,0 +1,63 @@
+"""erasing: what widths come to, that nothing spoiled is nothing changed, and what it needs."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pcme.analysis import Subject
+from pcme.analysis.erasing import Erasing, curve
+from pcme.uncertainty import RATIOS, delete_words, width
+from tests.analysis.subjects import subject, untrained, world
+
+
+def test_rising_and_falling_items_are_told_apart():
+    ramp = np.arange(len(RATIOS), dtype=float)
+    widths = np.stack([ramp, 10 + ramp, 20 - ramp, 30 + ramp])
+    found = curve("deleted", widths, np.arange(4))
+    assert found.rises.value == 0.75
+    assert found.mean == pytest.approx(widths.mean(0))
+    assert found.low[0] <= found.mean[0] <= found.high[0]
+    assert (found.of, found.items, found.name) == ("captions", 4, "words deleted")
+
+
+def test_all_rising_alike_is_a_correlation_of_one():
+    widths = np.tile(np.arange(float(len(RATIOS))), (5, 1))
+    assert curve("erased", widths, np.arange(5)).correlation.value == pytest.approx(1)
+
+
+def test_every_way_begins_with_what_was_there():
+    of = subject()
+    found = Erasing(items=1000).compute(of)
+    assert [one.way for one in found.curves] == ["replaced", "deleted", "appended", "erased"]
+    for one in found.curves:
+        clean = width(of.captions if one.of == "captions" else of.images)
+        assert one.mean[0] == pytest.approx(clean.mean(), abs=1e-5)
+        assert one.items == len(clean)
+
+
+def test_progress_reaches_the_end_in_rising_steps():
+    seen = []
+    Erasing(items=2).compute(subject(), lambda done, total: seen.append((done, total)))
+    assert seen == [(n, 4 * len(RATIOS)) for n in range(1, 4 * len(RATIOS) + 1)]
+
+
+def test_deleting_is_nested_and_takes_the_words_that_replacing_hides():
+    words = ["a", "small", "bird", "with", "a", "red", "crown", "and", "a", "long", "bill"]
+    parts = [delete_words(words, np.random.default_rng(3), ratio) for ratio in RATIOS]
+    assert (parts[0], parts[-1]) == (words, [])
+    for more, less in pairwise(parts):
+        assert not [word for word in less if less.count(word) > more.count(word)]
+
+
+def test_vectors_on_both_sides_leave_nothing_to_spoil():
+    whole = world()
+
+    def of(**vectors):
+        return Subject(untrained(), lambda: replace(whole, **vectors), lambda _: None)
+
+    images, captions = [0] * len(whole.images), [0] * len(whole.captions)
+    assert Erasing().obstacle(of(image_vectors=images)) is None
+    both = of(image_vectors=images, caption_vectors=captions)
+    assert "given as vectors" in Erasing().obstacle(both)

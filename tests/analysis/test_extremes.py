@@ -1,0 +1,53 @@
+"""extremes: the ends of the order of σ, and hits against the whole matrix."""
+
+import numpy as np
+import pytest
+
+from pcme import metrics
+from pcme.analysis.extremes import Extremes
+from pcme.uncertainty import width
+from tests.analysis.subjects import subject
+
+
+@pytest.fixture(scope="module")
+def tails():
+    return Extremes(count=2, hits=3, tail=0.1).compute(subject())
+
+
+def test_captions_come_from_the_ends_of_the_order(tails):
+    order = np.argsort(width(subject().captions), kind="stable")
+    assert tails.captions.narrowest[0].place == order[0]
+    assert tails.captions.widest[0].place == order[-1]
+    assert tails.captions.widest[0].width >= tails.captions.widest[1].width
+
+
+def test_no_two_captions_say_the_same_and_no_two_images_are_of_one_class(tails):
+    assert tails.captions.widest[0].text != tails.captions.widest[1].text
+    places = [item.place for item in tails.images.widest]
+    assert len(set(subject().clusters[places].tolist())) == 2
+
+
+def test_hits_are_the_best_of_the_whole_matrix_and_judged_by_the_truth(tails):
+    of = subject()
+    matrix, truth = of.model.score()(of.captions, of.images), of.matches.dense()
+    for item in (*tails.captions.widest, *tails.captions.narrowest):
+        best = np.argsort(-matrix[item.place].numpy(), kind="stable")[:3]
+        assert [hit.place for hit in item.hits] == best.tolist()
+        assert [hit.right for hit in item.hits] == truth[item.place, best].tolist()
+        assert item.matches == truth[item.place].sum()
+
+
+def test_an_image_finds_different_sentences_in_falling_order(tails):
+    for item in tails.images.widest:
+        texts = [hit.text for hit in item.hits]
+        scores = [hit.score for hit in item.hits]
+        assert len(set(texts)) == len(texts)
+        assert scores == sorted(scores, reverse=True)
+        assert texts == [subject().dataset.captions[hit.place] for hit in item.hits]
+
+
+def test_recall_of_a_tail_against_the_whole(tails):
+    of = subject()
+    recall = metrics.recall(of.model.score()(of.captions, of.images), of.matches, 1)
+    widest = np.argsort(width(of.captions), kind="stable")[::-1][:12]
+    assert tails.captions.recall_widest == pytest.approx(recall[widest].mean())

@@ -1,0 +1,47 @@
+"""influence: each change against the embedding of the sentence without the word."""
+
+import numpy as np
+import pytest
+
+from pcme import DataError
+from pcme.analysis import Subject
+from pcme.analysis.influence import Influence, without_each
+from pcme.uncertainty import width
+from tests.analysis.subjects import subject, untrained, world
+
+
+def test_each_change_is_that_of_the_sentence_without_the_word():
+    of = subject()
+    words, image = ["a", "small", "red", "bird"], of.images[2]
+    found = without_each(of, words, image)
+
+    def measured(text):
+        embedded = of.model.encode_captions([text])
+        return width(embedded)[0], of.model.score()(embedded, image).item()
+
+    whole = measured("a small red bird")
+    shorter = [
+        measured(text) for text in ("small red bird", "a red bird", "a small bird", "a small red")
+    ]
+    assert found.log_sigma == pytest.approx([w - whole[0] for w, _ in shorter], abs=1e-5)
+    assert found.log_p == pytest.approx([p - whole[1] for _, p in shorter], abs=1e-4)
+    assert found.p == pytest.approx(np.exp(whole[1]), rel=1e-4)
+
+
+def test_words_are_averaged_over_captions_and_sorted():
+    found = Influence(captions=60, least=2, examples=2).compute(subject())
+    changes = [word.log_sigma for word in found.words]
+    assert changes == sorted(changes, reverse=True)
+    assert min(word.times for word in found.words) >= 2
+    assert len(found.examples) == 2
+    assert found.captions == 60
+
+
+def test_captions_too_short_to_lose_a_word_are_an_error():
+    whole = world()
+    short = whole.subset([0])
+    object.__setattr__(short, "captions", ("a bird",) * 5)
+    found = subject().found
+    of = Subject.of(untrained(), type(found)(short, found.images[:1], found.captions[:5]))
+    with pytest.raises(DataError, match="nothing to leave out"):
+        Influence().compute(of)

@@ -1,0 +1,51 @@
+"""toy: ellipses against samples; the caption that fits all covers all; the same every time."""
+
+import numpy as np
+import pytest
+import torch
+
+from pcme import Gaussian
+from pcme.analysis.toy import CLASSES, Toy, inside, radius
+
+
+@pytest.fixture(scope="module")
+def plane():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small steps: two threads would wait for one another
+    yield Toy().compute(None)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_an_ellipse_holds_its_share_of_the_mass(share):
+    item = Gaussian(torch.tensor([[1.0, -2.0]]), torch.tensor([[0.3, -0.7]]))
+    drawn = item.sample(20_000, torch.Generator().manual_seed(0)).x[0]
+    error = 5 * np.sqrt(share * (1 - share) / 20_000)
+    assert inside(item, drawn, share).mean() == pytest.approx(share, abs=error)
+
+
+def test_a_point_on_the_edge_is_found_by_hand():
+    reach = radius(0.5)
+    points = torch.tensor([[0.99 * reach, 0], [1.01 * reach, 0], [0, 1.99 * reach]])
+    item = Gaussian(torch.zeros(1, 2), torch.tensor([[1.0, 2.0]]).log())
+    assert inside(item, points, 0.5).tolist() == [[True, False, True]]
+
+
+def test_the_generic_caption_covers_every_class_and_the_others_only_their_own(plane):
+    assert plane.generic_covers == 1
+    assert plane.own_at_99 == 1
+    assert plane.others_at_99 == 0
+    assert plane.wider > 2
+
+
+def test_everything_has_its_class(plane):
+    assert len(plane.centres) == len(CLASSES)
+    assert {item.klass for item in plane.images} == set(range(len(CLASSES)))
+    for number, centre in enumerate(plane.centres):
+        own = [(item.x, item.y) for item in plane.images if item.klass == number]
+        assert np.mean(own, 0) == pytest.approx(centre, abs=1e-5)
+
+
+def test_the_same_seed_gives_the_same_plane():
+    assert Toy(steps=3).compute(None) == Toy(steps=3).compute(None)
+    assert Toy(steps=3).compute(None) != Toy(steps=3, seed=1).compute(None)

@@ -1,0 +1,65 @@
+"""truth: Σ p against a loop, groups by hand, and data that cannot say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pcme.analysis import Subject
+from pcme.analysis.truth import Truth, expected_matches, grouped
+from pcme.calibration import rank_correlation
+from pcme.uncertainty import width
+from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained, world
+
+
+def test_expected_matches_are_the_sum_of_p():
+    of = subject()
+    score = of.model.score()
+    p = score(of.captions, of.images).double().exp().numpy()
+    np.testing.assert_allclose(expected_matches(score, of.captions, of.images), p.sum(1))
+
+
+def test_groups_are_equally_wide_in_log_count():
+    counts = np.array([1] * 5 + [11] * 5 + [100] * 6 + [50] * 2)
+    values = np.arange(18.0)
+    matches, low, middle, high = grouped(counts, values, 2)
+    assert matches == pytest.approx([1, (11 * 5 + 100 * 6 + 50 * 2) / 13])
+    assert middle == pytest.approx([np.median(values[:5]), np.median(values[5:])])
+    assert (low <= middle).all()
+    assert (middle <= high).all()
+
+
+def test_groups_of_a_few_captions_are_not_shown():
+    matches, *_ = grouped(np.array([1] * 4 + [1000] * 5), np.arange(9.0), 3)
+    assert matches.tolist() == [1000]
+
+
+def test_figures_are_of_all_captions_and_points_of_some():
+    of = subject()
+    found = Truth(shown=7).compute(of)
+    counts = of.matches.counts.astype(float)
+    assert found.width.correlation.value == pytest.approx(
+        rank_correlation(width(of.captions), counts)
+    )
+    assert len(found.width.points) == len(found.expected.points) == 7
+    expected = expected_matches(of.model.score(), of.captions, of.images)
+    off = np.exp(np.abs(np.log(expected / counts)).mean())
+    assert found.factor.value == pytest.approx(off)
+
+
+def test_a_model_without_sigma_still_expects():
+    found = Truth().compute(subject(MEANS_ONLY))
+    assert found.width is None
+    assert len(found.numbers()) == 2
+
+
+def test_scores_that_are_no_probability_cannot_expect():
+    assert "match probability" in Truth().obstacle(subject(NO_PROBABILITY))
+
+
+def test_where_all_captions_fit_as_many_there_is_nothing_to_compare():
+    whole = world()
+    owner = whole.caption_image
+    alone = replace(whole, facts=np.arange(len(whole.images))[:, None], said=owner[:, None])
+    of = Subject(untrained(), lambda: alone, lambda _: None)
+    assert "each fits 1" in Truth().obstacle(of)

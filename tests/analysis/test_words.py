@@ -1,0 +1,66 @@
+"""words: the formula of the paper on a toy corpus, bins and places by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pcme import DataError
+from pcme.analysis.words import Words, tf_idf
+from pcme.data.text import tokenise
+from pcme.uncertainty import width
+from tests.analysis.subjects import subject
+
+CORPUS = [frozenset(text.split()) for text in ("a bird", "a jay", "a bird sings", "a jay sings")]
+
+
+def test_the_formula_on_a_toy_corpus():
+    found = {word.word: word for word in tf_idf(CORPUS)}
+    assert found["a"].weight == 0
+    assert found["bird"].weight == pytest.approx((1 + math.log(2)) * math.log(2))
+    assert (found["bird"].captions, found["a"].captions) == (2, 4)
+
+
+def test_the_greatest_come_first_and_ties_by_name():
+    assert [word.word for word in tf_idf(CORPUS)] == ["bird", "jay", "sings", "a"]
+
+
+def test_bins_hold_the_captions_of_their_items():
+    of = subject()
+    images, captions = Words(bins=3, least=1).compute(of).sides
+    assert [one.captions for one in captions.bins] == [40, 40, 40]
+    assert [one.captions for one in images.bins] == [40, 40, 40]  # 8 images of 5 captions each
+    assert sorted(one.width for one in captions.bins) == [one.width for one in captions.bins]
+
+
+def test_lift_is_how_much_more_often_a_word_stands_in_its_bin():
+    of = subject()
+    widest = Words(bins=2, least=1).compute(of).sides[1].bins[1]
+    order = np.argsort(width(of.captions), kind="stable")
+    texts = [tokenise(text) for text in of.dataset.captions]
+    word = widest.words[0]
+    here = np.mean([word.word in texts[i] for i in order[60:]])
+    everywhere = np.mean([word.word in text for text in texts])
+    assert word.lift == pytest.approx(here / everywhere)
+
+
+def test_places_are_mean_shares_of_narrower_items():
+    of = subject()
+    side = Words(least=1).compute(of).sides[1]
+    share = np.argsort(np.argsort(width(of.captions))) / 119
+    texts = [tokenise(text) for text in of.dataset.captions]
+    for placed in (*side.narrowest, *side.widest):
+        own = [share[i] for i, words in enumerate(texts) if placed.word in words]
+        assert placed.place == pytest.approx(np.mean(own))
+        assert placed.captions == len(own)
+    assert side.narrowest[0].place <= side.narrowest[-1].place <= side.widest[0].place
+
+
+def test_rare_words_are_not_placed():
+    side = Words(least=60).compute(subject()).sides[1]
+    assert min(word.captions for word in (*side.narrowest, *side.widest)) >= 60
+
+
+def test_more_bins_than_images_are_refused():
+    with pytest.raises(DataError, match="--set bins"):
+        Words(bins=25).compute(subject())

@@ -1,0 +1,131 @@
+"""Results made by hand, one of each kind: what the drawing functions are tried with."""
+
+from pcme.analysis.algebra import Projected, Relation, Relations, Shape
+from pcme.analysis.bins import BinnedQueries, Curve, SigmaBins
+from pcme.analysis.bootstrap import Estimate
+from pcme.analysis.calibration import WRITTEN, Reliability, Roc
+from pcme.analysis.erasing import Spoiling, Spoilings
+from pcme.analysis.extremes import Ends, Extreme, Hit, Tails
+from pcme.analysis.influence import Left, WordInfluence, WordInfluences
+from pcme.analysis.toy import CLASSES, Ellipse, Plane
+from pcme.analysis.truth import Against, MatchTruth, Point
+from pcme.analysis.variances import Profile, Shares, VarianceProfiles
+from pcme.analysis.words import BinWords, Placed, SideWords, Weighed, WordBins
+
+SOME = Estimate(0.5, 0.4, 0.6)
+NONE = Estimate(float("nan"), float("nan"), float("nan"))
+ODD = "a $5 <unk> bird & $x^2$, 100 % “über” {braces}"
+"""What captions may hold and neither mathematics nor XML may stumble over."""
+
+FALLING = Curve("recall@1", (0.9, 0.6, 0.3), (0.8, 0.5, 0.2), (1.0, 0.7, 0.4), SOME, SOME)
+CONSTANT = Curve("r_precision", (1.0,) * 3, (1.0,) * 3, (1.0,) * 3, NONE, NONE)
+BINS = SigmaBins(
+    tuple(BinnedQueries(way, 30, (-3.0, -2.0, -1.0), (FALLING, CONSTANT)) for way in ("i2t", "t2i"))
+)
+
+RATIOS = (0.0, 0.5, 1.0)
+ERASING = Spoilings(
+    tuple(
+        Spoiling(way, of, 10, RATIOS, (-3.0, -2.5, -2.0), (-3.2, -2.8, -2.1), (-2.8, -2.2, -1.9),
+                 SOME, SOME)
+        for way, of in (("replaced", "captions"), ("deleted", "captions"), ("appended", "captions"),
+                        ("erased", "images"))
+    )
+)  # fmt: skip
+
+TOY = Plane(
+    tuple(Ellipse(c, c % 3, c // 3, 0.2, 0.1) for c in range(9)),
+    tuple(Ellipse(c, c % 3, c // 3, 0.1, 0.2) for c in range(9)),
+    Ellipse(-1, 1.0, 1.0, 1.0, 0.8),
+    tuple((c % 3, c // 3) for c in range(len(CLASSES))),
+    1.0, 0.5, 1.0, 0.0, 4.0,
+)  # fmt: skip
+
+SHAPES = tuple(
+    Shape(name, (0.1 * i, 0.2 * i), (0.04, 0.01, 0.02))
+    for i, name in enumerate(("A", "B", "mixed"))
+)
+ALGEBRA = Relations(
+    tuple(
+        Relation(f"relation number {i} that is tested", "inner", "outer", 20, SOME, SOME, SOME,
+                 SOME, Projected(SHAPES[: 2 + i % 2], (ODD,)))
+        for i in range(3)
+    )
+)  # fmt: skip
+
+VARIANCES = VarianceProfiles(
+    tuple(
+        Profile(of, (1e-1, 1e-3, 1e-5), (1e-2, 1e-4, 1e-6), (1.0, 1e-2, 1e-4), 1e-3, isotropic,
+                0.3, Shares(0.2, 0.3, 0.5))
+        for of, isotropic in (("images", None), ("captions", 2e-3))
+    )
+)  # fmt: skip
+
+WORDS = WordBins(
+    tuple(
+        SideWords(
+            of,
+            tuple(
+                BinWords(-3.0 + i, 12, (Weighed("bird", 5, 2.0, 1.5), Weighed(ODD, 3, 1.0, 0.5)))
+                for i in range(5)
+            ),
+            (Placed("red", 20, 0.1), Placed(ODD, 20, 0.2)),
+            (Placed("some", 20, 0.9), Placed("<unk>", 20, 0.8)),
+            SOME,
+        )
+        for of in ("images", "captions")
+    )
+)
+
+HITS = (Hit(0, ODD, -0.1, True), Hit(1, "a bird", -0.2, False))
+TAILS = Tails(
+    *(
+        Ends(
+            of,
+            (Extreme(0, "a#0", ODD, -1.0, 12, HITS), Extreme(1, "b#0", "a bird", -1.1, 1, HITS)),
+            (Extreme(2, "c#0", "a long caption " * 20, -5.0, 1, HITS),),
+            0.5,
+            1.0,
+        )
+        for of in ("images", "captions")
+    ),
+    tail=0.05,
+)
+
+INFLUENCE = WordInfluences(
+    50,
+    tuple(WordInfluence(f"word{i}", 5 + i, 0.5 - 0.05 * i, -0.1) for i in range(24)),
+    (
+        Left(("a", "red", ODD), (0.0, 0.4, -0.1), (0.0, -1.0, 0.2), 0.9),
+        Left(("this", "small", "bird", "sings"), (0.1, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, -0.5), 0.4),
+    ),
+    SOME,
+    SOME,
+)
+
+POINTS = tuple(Point(1 + i % 300, -3.0 + i / 300) for i in range(300))
+COUNTS = tuple(Point(1 + i % 300, float(i)) for i in range(300))  # with an expected number of 0
+MIDDLES = ((1.0, 10.0, 100.0), (-3.0, -2.5, -2.0), (-2.8, -2.3, -1.8), (-2.6, -2.1, -1.6))
+NUMBERS = ((1.0, 10.0, 100.0), (0.0, 8.0, 90.0), (2.0, 11.0, 100.0), (3.0, 14.0, 120.0))
+TRUTH = MatchTruth(
+    300, 300, Against("width", POINTS, *MIDDLES, SOME), Against("expected", COUNTS, *NUMBERS, SOME),
+    Estimate(1.4, 1.3, 1.5),
+)  # fmt: skip
+
+CALIBRATION = Reliability(
+    10_000, (0.01, 0.5, 0.99), (0.0, 0.4, 1.0), (9_000, 300, 700), 0.02, 0.1,
+    Roc(WRITTEN, 100, 50, (0.0, 0.1, 1.0), (0.0, 0.9, 1.0), 0.95),
+)  # fmt: skip
+
+ALL = {
+    "algebra": ALGEBRA,
+    "bins": BINS,
+    "calibration": CALIBRATION,
+    "erasing": ERASING,
+    "extremes": TAILS,
+    "influence": INFLUENCE,
+    "toy": TOY,
+    "truth": TRUTH,
+    "variances": VARIANCES,
+    "words": WORDS,
+}

@@ -1,0 +1,87 @@
+"""The house style: told apart without colour, no trace in matplotlib's own settings."""
+
+import itertools
+import subprocess
+import sys
+
+import matplotlib as mpl
+import pytest
+from PIL import Image
+
+from pcme import ConfigError, plots
+from pcme.plots import style
+from tests.plots import made
+
+
+def luminance(colour):
+    """Relative luminance of sRGB, as in WCAG 2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_series_differ_without_their_colours():
+    for looks in (style.MARKERS, style.DASHES, style.HATCHES):
+        assert len(set(looks)) == len(looks) == len(style.PALETTE)
+
+
+def test_the_first_three_colours_differ_in_grey():
+    for one, other in itertools.combinations(style.PALETTE[:3], 2):
+        light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 1.3, (one, other)
+
+
+def test_text_is_dark_enough():
+    assert (1.05) / (luminance(style.INK) + 0.05) > 7
+    assert (1.05) / (luminance(style.FAINT) + 0.05) > 4
+
+
+def test_drawing_leaves_no_trace_and_ignores_the_users_own_style():
+    plain = plots.svg(plots.draw(made.BINS))
+    with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.hashsalt": "x"}):
+        before = dict(mpl.rcParams)
+        assert plots.svg(plots.draw(made.BINS)) == plain
+        assert dict(mpl.rcParams) == before
+
+
+def test_both_files_are_written(tmp_path):
+    vector, raster = plots.save(plots.draw(made.BINS), tmp_path / "v1.2")
+    assert (vector.name, raster.name) == ("v1.2.svg", "v1.2.png")
+    assert vector.read_text().startswith("<svg")
+    with Image.open(raster) as image:
+        assert image.width == 960
+
+
+def test_a_folder_that_is_not_there_is_an_error_to_mend(tmp_path):
+    with pytest.raises(ConfigError, match="folder there"):
+        plots.save(plots.draw(made.BINS), tmp_path / "none" / "bins")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.001, "0.001"), (1, "1"), (1000, "1000"), (1e4, "10k"), (2e7, "20M")]
+)
+def test_ticks_are_short(value, text):
+    assert style._plain_number(value, 0) == text
+
+
+def run(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_without_matplotlib_one_is_told_what_to_install():
+    hidden = "import sys; sys.modules['matplotlib'] = None\n"
+    done = run(
+        hidden + "from pcme import PcmeError\n"
+        "try:\n    import pcme.plots\nexcept PcmeError as error:\n    print(error)"
+    )
+    assert "pip install 'pcme[plots]'" in done.stdout
+
+
+def test_pyplot_is_never_loaded_and_analyses_need_no_matplotlib():
+    done = run(
+        "import sys\nimport pcme.analysis\nassert 'matplotlib' not in sys.modules\n"
+        "import pcme.plots\nassert 'matplotlib.pyplot' not in sys.modules\nprint('fine')"
+    )
+    assert done.stdout == "fine\n", done.stderr
