@@ -1,11 +1,11 @@
-"""algebra: covers against samples, products against densities, projections against samples."""
+"""algebra: covers and projections against samples, inclusion where it is and is not."""
 
 import numpy as np
 import pytest
 import torch
 
 from pcme import ConfigError, Gaussian
-from pcme.analysis.algebra import Algebra, cover, main_plane, product, project, related
+from pcme.analysis.algebra import Algebra, cover, main_plane, project, related
 from tests.analysis.subjects import subject
 from tests.helpers import random_gaussians
 
@@ -24,22 +24,6 @@ def test_a_cover_is_the_share_of_samples_within():
 def test_an_item_covers_itself_by_its_central_share():
     items = gaussians(5, 8, 0)
     assert cover(items, items) == pytest.approx(np.full(5, 0.95))
-
-
-def test_a_product_is_the_product_of_the_densities():
-    one, other = gaussians(1, 1, 0), gaussians(1, 1, 1, log_sigma=-0.3)
-    x = np.linspace(-6, 6, 20_001)
-
-    def density(item):
-        mean, sigma = item.mean.item(), item.sigma.item()
-        return np.exp(-(((x - mean) / sigma) ** 2) / 2) / sigma
-
-    both = density(one) * density(other)
-    both /= both.sum()
-    mean = both @ x
-    found = product(one, other)
-    assert found.mean.item() == pytest.approx(mean)
-    assert found.variance.item() == pytest.approx(both @ (x - mean) ** 2)
 
 
 def test_a_projection_has_the_mean_and_covariance_of_projected_samples():

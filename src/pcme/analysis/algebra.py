@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.special import ndtr
 
+from pcme.algebra import product
 from pcme.analysis.base import (
     PIXELS,
     SIGMA,
@@ -212,7 +213,7 @@ class Algebra(Analysis):
         return related(
             "what two images share lies in the two mixed",
             ("their intersection", "mixed"),
-            (product(one, other), mixed),
+            (product([one, other]), mixed),
             (("image A", one), ("image B", other), ("mixed", mixed)),
             subject.clusters[first],
             names,
@@ -279,20 +280,6 @@ def cover(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, " n"]:
     upper, lower = ((m2 - m1 + sign * CENTRAL * s2) / s1 for sign in (1, -1))
     share: Float64[np.ndarray, " n"] = (ndtr(upper) - ndtr(lower)).mean(1)
     return share
-
-
-def product(one: Gaussian, other: Gaussian) -> Gaussian:
-    """The normalised product of two densities: what two Gaussians have in common.
-
-    >>> import torch
-    >>> unit = Gaussian(torch.tensor([[0.0]]), torch.zeros(1, 1))
-    >>> product(unit, Gaussian(torch.tensor([[1.0]]), torch.zeros(1, 1))).mean.item()
-    0.5
-    """
-    precisions = [1 / side.variance for side in (one, other)]
-    total = precisions[0] + precisions[1]
-    mean = (one.mean * precisions[0] + other.mean * precisions[1]) / total
-    return Gaussian(mean, -0.5 * total.log())
 
 
 def related(
