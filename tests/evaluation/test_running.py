@@ -25,7 +25,7 @@ def test_a_run_is_judged_on_its_test_split_by_its_own_score(tmp_path):
     assert found.record() == again.record()
     assert (found.dataset, found.score, found.gallery) == ("aviary/test", "overlap", 12)
     assert not report.problems
-    assert {what for what, *_ in seen} == {"images", "scores: overlap"}
+    assert {what for what, *_ in seen} == {"images", "captions", "scores: overlap"}
     assert all(done <= total for _, done, total in seen)
 
 
@@ -116,6 +116,12 @@ def test_a_split_that_is_not_there_names_those_that_are(tmp_path):
     folder = untrained(tmp_path)
     with pytest.raises(ConfigError, match='no split "tets" - it has: train, val, test'):
         evaluate(folder, split="tets")
+
+
+def test_a_wrong_score_is_said_before_anything_is_embedded(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcme.evaluation.running.embed", lambda *_, **__: pytest.fail("embedded"))
+    with pytest.raises(ConfigError, match='Did you mean "mean"'):
+        evaluate(untrained(tmp_path), scores="maen")
 
 
 def test_data_is_looked_for_where_the_user_says(tmp_path, monkeypatch):

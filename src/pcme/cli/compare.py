@@ -74,8 +74,8 @@ def _record(found: Comparison) -> dict[str, Any]:
             {
                 "run": name,
                 "score": result.score,
-                "i2t": result.i2t.figure(found.metric),
-                "t2i": result.t2i.figure(found.metric),
+                "i2t": _finite(result.i2t.figure(found.metric)),
+                "t2i": _finite(result.t2i.figure(found.metric)),
             }
             for name, result in results
         ],
@@ -83,8 +83,8 @@ def _record(found: Comparison) -> dict[str, Any]:
             {
                 "run": each.run,
                 "direction": each.way,
-                "difference": each.difference,
-                "interval": _finite([each.interval.low, each.interval.high]),
+                "difference": _finite(each.difference),
+                "interval": [_finite(each.interval.low), _finite(each.interval.high)],
                 "p": each.p,
                 "p_holm": each.adjusted,
             }
@@ -93,9 +93,9 @@ def _record(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _finite(values: list[float]) -> list[float] | None:
-    """The values, or None where one is NaN, which JSON does not have."""
-    return None if any(map(math.isnan, values)) else values
+def _finite(value: float) -> float | None:
+    """None for NaN, which JSON does not have."""
+    return None if math.isnan(value) else value
 
 
 def _print(found: Comparison) -> None:

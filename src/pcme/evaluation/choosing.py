@@ -9,7 +9,7 @@ from pcme.errors import ConfigError, ShapeError
 from pcme.evaluation.passes import name_of, parameters_of
 from pcme.scores.base import Score
 
-__all__ = ["ALL", "Chosen", "chosen", "suits"]
+__all__ = ["ALL", "Chosen", "chosen", "names_of", "suits"]
 
 ALL = "all"
 
@@ -42,7 +42,7 @@ def chosen(
         missing = [name for name in every if name not in fitting]
         left = [f"left out, since they do not compare {kind}: {', '.join(missing)}"]
         return Chosen(tuple(fitting.values()), (*_notes(fitting, own), *(left if missing else [])))
-    named = _made(_names(asked), own, images)
+    named = _made(names_of(asked), own, images)
     for name in named:
         if name not in fitting:
             raise ConfigError(
@@ -68,8 +68,12 @@ def suits(score: Score, images: Embedding, captions: Embedding) -> bool:
     return True
 
 
-def _names(asked: str | Sequence[str]) -> list[str]:
-    """Canonical names, each once, in the order given; text is split at its commas."""
+def names_of(asked: str | Sequence[str]) -> list[str]:
+    """Canonical names, each once, in the order given; text is split at its commas.
+
+    >>> names_of("mean,js,mean")
+    ['mean', 'jeffreys']
+    """
     given = asked.split(",") if isinstance(asked, str) else asked
     names = [name.strip() for name in given if name.strip()]
     if not names:

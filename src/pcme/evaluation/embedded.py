@@ -17,6 +17,12 @@ from pcme.model import Model
 
 __all__ = ["Embedded", "embed"]
 
+Progress = Callable[[int, int], None]
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
 
 @dataclass(frozen=True)
 class Embedded:
@@ -35,7 +41,8 @@ def embed(
     batch_size: int = 64,
     workers: int = 2,
     features: FeatureRows | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = _silent,
+    captions_progress: Progress = _silent,
 ) -> Embedded:
     """Every image once and every caption once; unusable images leave with their captions.
 
@@ -71,12 +78,15 @@ def embed(
         for index in np.setdiff1d(np.arange(len(dataset.images)), kept).tolist():
             problems.add("image-unreadable", dataset.images.id(index), "has no features")
     part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
-    return Embedded(part, joined(parts), _embedded_captions(model, part, batch_size))
+    captions = _embedded_captions(model, part, batch_size, captions_progress)
+    return Embedded(part, joined(parts), captions)
 
 
-def _embedded_captions(model: Model, dataset: CaptionDataset, batch_size: int) -> Embedding:
+def _embedded_captions(
+    model: Model, dataset: CaptionDataset, batch_size: int, progress: Progress
+) -> Embedding:
     if dataset.caption_vectors is None:
-        return model.encode_captions(list(dataset.captions))
+        return model.encode_captions(list(dataset.captions), progress=progress)
     batches = _stored_batches(dataset.caption_vectors, len(dataset.captions), batch_size)
     with torch.no_grad():
         return joined([model.embed_caption_vectors(vectors) for _, vectors in batches])

@@ -13,7 +13,7 @@ from pcme.data.batches import FeatureRows
 from pcme.data.dataset import CaptionDataset, Dataset
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
-from pcme.evaluation.choosing import chosen
+from pcme.evaluation.choosing import ALL, chosen, names_of
 from pcme.evaluation.costs import Cost, cost
 from pcme.evaluation.embedded import Embedded, embed
 from pcme.evaluation.intervals import intervals
@@ -73,6 +73,8 @@ def evaluate(
 ) -> Report:
     """What the model of a run comes to on a split: by its own score, "all", or those named."""
     folder, problems = Path(run), Problems()
+    if scores not in (None, ALL):
+        names_of(scores)  # a wrong name is said before anything is embedded
     model = load(folder)
     loaded = split_of(model.recipe, split, data_root=data_root, problems=problems)
     found = _embedded(model, loaded, problems, workers, waiting)
@@ -135,6 +137,7 @@ def _embedded(
         workers=workers,
         features=features,
         progress=partial(waiting, "images"),
+        captions_progress=partial(waiting, "captions"),
     )
 
 
