@@ -78,8 +78,11 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
     caption_ids = [int(ident) for ident in coco.caption_ids]
     absent = [575916, 421999]  # those with a right caption that is not there
     asked = {
-        "i2t": [*absent, *generator.choice(list(judge.eccv_gts["i2t"]), 30, replace=False)],
-        "t2i": list(generator.choice(list(judge.eccv_gts["t2i"]), 40, replace=False)),
+        "i2t": [
+            *absent,
+            *generator.choice(list(judge.eccv_gts["i2t"]), 30, replace=False).tolist(),
+        ],
+        "t2i": generator.choice(list(judge.eccv_gts["t2i"]), 40, replace=False).tolist(),
     }
     found = eccv.judgements(coco)
     rankings, means = {}, {}

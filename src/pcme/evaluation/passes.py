@@ -42,7 +42,7 @@ HELD_BYTES = 1 << 30
 ROWS = 512
 """Queries of a block that is read from a matrix that is kept."""
 
-Values = dict[str, Float64[np.ndarray, " q"]]
+Values = dict[str, Float64[np.ndarray, " _"]]
 Blocks = Iterator[tuple[slice, Float[np.ndarray, "b g"]]]
 Progress = Callable[[int, int], None]
 

@@ -86,7 +86,7 @@ class Direction:
         middles = [_middle(part, base) for part in parts if len(part)]
         return float(np.mean(middles)) if middles else math.nan
 
-    def _parts(self, name: str, values: PerQuery) -> list[PerQuery]:
+    def _parts(self, name: str, values: PerQuery) -> list[Float64[np.ndarray, " _"]]:
         if not name.startswith(FOLDED):
             return [values]
         return [values[self.folds == fold] for fold in range(self.folds.max() + 1)]
@@ -199,9 +199,9 @@ def split_name(name: str) -> tuple[str, str]:
     return prefix + space, base
 
 
-def _middle(values: PerQuery, base: str) -> float:
+def _middle(values: Float64[np.ndarray, " _"], base: str) -> float:
     """The mean; of ranks also the median, which the protocol rounds down."""
-    return math.floor(np.median(values)) if base == "median_rank" else float(values.mean())
+    return float(np.floor(np.median(values)) if base == "median_rank" else values.mean())
 
 
 def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
