@@ -4,8 +4,8 @@ Every image and caption is a 2-D Gaussian of its own, trained directly by the pa
 network, so that nothing but the loss decides where it lies and how wide it is. Captions of a class
 match its images; one generic caption ("this bird has <unk> ... <unk>") matches all.
 
-Differs: the paper trains networks with two 2-D projections on photographs of these classes
-(docs/ERRATA.md has the rest); the generic caption there is never shown in training.
+Differs: the paper trains networks on photographs of these classes, whose last layers are two 2-D
+projections (it says "1024 dimensional", a slip); the generic caption is not shown in training.
 """
 
 import math

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 ALL = "all"
+LARGE = 1000
 
 
 def register(app: typer.Typer, list_app: typer.Typer) -> None:
@@ -171,7 +172,13 @@ def _value(number: Number) -> tuple[str, str]:
     if math.isnan(number.value):
         return "–", ""
     known = number.low is not None and number.high is not None and not math.isnan(number.low)
-    return f"{number.value:.3f}", f"{number.low:.3f} to {number.high:.3f}" if known else ""
+    between = f"{_short(number.low)} to {_short(number.high)}" if known else ""
+    return _short(number.value), between
+
+
+def _short(value: float | None) -> str:
+    """Three digits behind the point, or three in all of a large number."""
+    return "–" if value is None else f"{value:.3f}" if abs(value) < LARGE else f"{value:.3g}"
 
 
 def _record(name: str, result: Result, files: list[Path]) -> dict[str, object]:

@@ -13,6 +13,9 @@ TITLES = {"width": "σ", "expected": "expected matches"}
 LEAST = 0.1
 """Expected numbers below this are drawn here: on a logarithmic axis there is no room for 0."""
 
+DECADE = 10
+"""Numbers that differ less are not worth a logarithmic axis, which would have no tick."""
+
 
 @styled
 def draw_truth(result: MatchTruth) -> Figure:
@@ -20,25 +23,28 @@ def draw_truth(result: MatchTruth) -> Figure:
     known = [said for said in (result.width, result.expected) if said is not None]
     figure, panels = grid(1, len(known), height=3.3)
     for axes, said in zip(panels, known, strict=True):
-        _panel(axes, said, result.images)
+        _panel(axes, said)
     return figure
 
 
-def _panel(axes: Axes, said: Against, images: int) -> None:
+def _panel(axes: Axes, said: Against) -> None:
     logs = said.says == "expected"
     x = np.array([point.matches for point in said.points], np.float64)
     y = np.array([max(point.says, LEAST) if logs else point.says for point in said.points])
+    wide = x.max() >= DECADE * x.min()
     axes.hexbin(
-        x, y, gridsize=28, xscale="log", yscale="log" if logs else "linear", bins="log",
-        cmap="Blues", mincnt=1, linewidths=0.1, vmin=0.5,
+        x, y, gridsize=28, xscale="log" if wide else "linear", bins="log",
+        yscale="log" if logs else "linear", cmap="Blues", mincnt=1, linewidths=0.1, vmin=0.5,
     )  # fmt: skip
-    log_axis(axes, "x")  # after hexbin, which sets axes of its own
+    if wide:
+        log_axis(axes, "x")  # after hexbin, which sets axes of its own
     if logs:
         log_axis(axes, "y")
     quartiles = [np.maximum(p, LEAST) if logs else p for p in (said.middle, said.low, said.high)]
     add_lines(axes, [Line("median, middle half", said.matches, *map(list, quartiles))], first=4)
     if logs:
-        axes.plot([1, images], [1, images], color=INK, linestyle="--", linewidth=1, label="exact")
+        exact = np.geomspace(x.min(), x.max())
+        axes.plot(exact, exact, color=INK, linestyle="--", linewidth=1, label="exact")
     rho = said.correlation
     axes.set(
         title=f"{TITLES[said.says]}: ρ {signed(rho.value)}",
