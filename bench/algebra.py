@@ -17,7 +17,8 @@ import torch
 from scipy.special import logsumexp
 
 import pcme
-from bench.confidence import RUNS, markdown, trained
+from bench.confidence import RUNS, trained
+from bench.confidence_tables import markdown
 from bench.tables import between_marks
 from pcme import metrics
 from pcme.algebra import One, Query, all_of, any_of, but_not, product

@@ -9,7 +9,7 @@ about one when n grows e-fold. The growth is measured, and taken off before a be
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 from scipy.special import expit
@@ -96,9 +96,9 @@ class Presence:
 
 
 def presence(
-    sizes: Float64[np.ndarray, " s"],
+    sizes: Int64[np.ndarray, " s"],
     absent: Float64[np.ndarray, "s q"],
-    present: Float64[np.ndarray, " q"],
+    present: Float64[np.ndarray, " p"],
     *,
     false_alarm: float,
 ) -> Presence:
