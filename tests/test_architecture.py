@@ -91,7 +91,7 @@ SHARED = {
         "judging", "passes", "choosing", "costs", "running", "comparing",
     ),
     "confidence": ("quantiles", "curve", "presence", "refusal", "stored", "parts"),
-    "analysis": ("base", "bootstrap", "records", "running"),
+    "analysis": ("base", "bootstrap", "geometry", "records", "running"),
     "plots": ("style", "charts"),
     "report": ("searches", "gathering", "page"),
     "authors": ("vocabulary", "weights"),

@@ -114,7 +114,7 @@ follow it. Paper: Fig. 7, and §F.1 for the last."""
 
 def spoiled(
     model: Model, dataset: CaptionDataset, *, captions: int = 300, images: int = 300
-) -> tuple[Float64[np.ndarray, "n r"], Float64[np.ndarray, "n r"]]:
+) -> tuple[Float64[np.ndarray, "n r"], Float64[np.ndarray, "k r"]]:
     """Mean log σ of captions and of images with RATIOS of their words, or pixels, erased.
 
     Of so many of them, chosen at random but always the same. Paper: Fig. 7.

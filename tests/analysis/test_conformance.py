@@ -118,7 +118,7 @@ def test_wrong_parameters_are_explained(assignments, message):
 
 
 def test_parameters_take_the_type_of_their_defaults():
-    assert analysis.configured("extremes", ["tail=1", "count=2"]).tail == 1
+    assert repr(analysis.configured("extremes", ["tail=1", "count=2"]).tail) == "1.0"
     assert analysis.configured("variances", ["isotropic=12"]).isotropic == "12"
 
 

@@ -1,11 +1,12 @@
 """Results made by hand, one of each kind: what the drawing functions are tried with."""
 
-from pcme.analysis.algebra import Projected, Relation, Relations, Shape
+from pcme.analysis.algebra import Projected, Relation, Relations
 from pcme.analysis.bins import BinnedQueries, Curve, SigmaBins
 from pcme.analysis.bootstrap import Estimate
 from pcme.analysis.calibration import WRITTEN, Reliability, Roc
 from pcme.analysis.erasing import Spoiling, Spoilings
 from pcme.analysis.extremes import Ends, Extreme, Hit, Tails
+from pcme.analysis.geometry import Shape
 from pcme.analysis.influence import Left, WordInfluence, WordInfluences
 from pcme.analysis.toy import CLASSES, Ellipse, Plane
 from pcme.analysis.truth import Against, MatchTruth, Point

@@ -107,4 +107,4 @@ def _like(default: object, key: str, text: str) -> object:
     if type(value) not in kinds:
         what = "a whole number" if isinstance(default, int) else "a number"
         raise ConfigError(f"{key} must be {what}, such as {default} - got {text!r}")
-    return value
+    return type(default)(value)

@@ -1,13 +1,6 @@
 """algebra: does mixing intersect, and does erasing include? Paper: §4.4, Fig. 8.
 
-The paper shows two images; here the relation is a number of every pair. The measure is *coverage*:
-the share of one Gaussian's mass that lies within the other's central 95 %, dimension by dimension,
-
-    cover(A in B) = mean over d of P(|x − μ_B| ≤ 1.96 σ_B),  x ~ N(μ_A, σ_A²)
-
-It is .95 for A = B, grows to 1 as A shrinks within B, and falls as A leaves B; A lies in B when
-cover(A in B) > cover(B in A). The mass in the D-dimensional 95 % region would be 0 or 1 almost
-always when D is large, and a divergence is without bound: neither can be averaged over pairs.
+The paper shows two images; here each relation is a number of every pair, by `geometry.cover`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float64, Int64
-from scipy.special import ndtr
+from jaxtyping import Int64
 
 from pcme.algebra import product
 from pcme.analysis.base import (
     PIXELS,
+    PIXELS_OR_WORDS,
     SIGMA,
     WORDS,
     Analysis,
@@ -34,6 +27,7 @@ from pcme.analysis.base import (
     silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean
+from pcme.analysis.geometry import Shape, cover, main_plane, project
 from pcme.data.dataset import CaptionDataset
 from pcme.data.streams import stream
 from pcme.data.text import erase_words
@@ -42,31 +36,10 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.uncertainty import embed_words
 
-__all__ = [
-    "Algebra",
-    "Projected",
-    "Relation",
-    "Relations",
-    "Shape",
-    "cover",
-    "main_plane",
-    "product",
-    "project",
-]
+__all__ = ["Algebra", "Projected", "Relation", "Relations", "related"]
 
-CENTRAL = 1.959963984540054
-"""Half the width of a normal's central 95 %, in σ."""
-
-Sided = tuple[Gaussian, Gaussian, Gaussian]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A Gaussian in the plane: mean and covariance (xx, xy, yy)."""
-
-    label: str
-    mean: tuple[float, float]
-    covariance: tuple[float, float, float]
+FEWEST = 2
+"""Pairs without which there is nothing to say."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +100,7 @@ class Algebra(Analysis):
     two images have in common in the two mixed; two captions of an image joined in either.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
+    needs: ClassVar[tuple[Need, ...]] = (SIGMA, PIXELS_OR_WORDS)
     reading: ClassVar[str] = (
         "Above, an example of each relation, near the middle of all by its score, in the plane in "
         "which items differ most (50 % ellipses). Below, the share of one's mass that the other "
@@ -142,15 +115,6 @@ class Algebra(Analysis):
         at_least("pairs", self.pairs, 2)
         if not 0 < self.erased < 1:
             raise ConfigError(f"erased must lie between 0 and 1 - got {self.erased}")
-
-    def obstacle(self, subject: Subject) -> str | None:
-        """Vectors on both sides leave nothing to mix."""
-        if (found := super().obstacle(subject)) is not None:
-            return found
-        lacking = [need.lacking(subject) for need in (PIXELS, WORDS)]
-        return (
-            f"needs pixels or words - {' and '.join(map(str, lacking))}" if all(lacking) else None
-        )
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Relations:
         """Images and captions, erased and mixed, where there are pixels and words."""
@@ -263,25 +227,6 @@ class Algebra(Analysis):
         return stream(0, "algebra", what).permutation(count)[: self.pairs]
 
 
-FEWEST = 2
-
-
-def cover(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, " n"]:
-    """The share of each inner item's mass within the outer's central 95 %, mean over dimensions.
-
-    >>> import torch
-    >>> narrow, wide = (Gaussian(torch.zeros(1, 2), torch.full((1, 2), s)) for s in (-3.0, 0.0))
-    >>> cover(narrow, wide).round(3).item(), cover(wide, narrow).round(3).item()
-    (1.0, 0.078)
-    """
-    (m1, s1), (m2, s2) = (
-        (side.mean.double().numpy(), side.sigma.double().numpy()) for side in (inner, outer)
-    )
-    upper, lower = ((m2 - m1 + sign * CENTRAL * s2) / s1 for sign in (1, -1))
-    share: Float64[np.ndarray, " n"] = (ndtr(upper) - ndtr(lower)).mean(1)
-    return share
-
-
 def related(
     name: str,
     names: tuple[str, str],
@@ -305,33 +250,6 @@ def related(
         name, *names, len(inner), forward, backward, chance, holds,
         Projected(example, texts[typical]),
     )  # fmt: skip
-
-
-def project(
-    items: Sequence[tuple[str, Gaussian]], plane: Float64[np.ndarray, "2 d"]
-) -> tuple[Shape, ...]:
-    """The items in the plane of two unit rows W: μ' = Wμ, Σ' = WΣWᵀ."""
-    shapes = []
-    for label, item in items:
-        x, y = (plane @ item.mean[0].double().numpy()).tolist()
-        spread = (plane * item.variance[0].double().numpy()) @ plane.T
-        covariance = (float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1]))
-        shapes.append(Shape(label, (x, y), covariance))
-    return tuple(shapes)
-
-
-def main_plane(items: Gaussian) -> Float64[np.ndarray, "2 d"]:
-    """The two orthonormal rows along which the means of the items differ most."""
-    means = items.mean[:LOOKED_AT].double().numpy()
-    centred = means - means.mean(0)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    rows = axes[:, [-1, -2]].T
-    signs = np.sign(rows[[0, 1], np.abs(rows).argmax(1)])
-    return np.asarray(rows * signs[:, None])
-
-
-LOOKED_AT = 2000
-"""Items whose means decide the plane."""
 
 
 def _twins(

@@ -25,6 +25,7 @@ from pcme.scores.base import LogProbability
 
 __all__ = [
     "PIXELS",
+    "PIXELS_OR_WORDS",
     "PROBABILITY",
     "SIGMA",
     "WORDS",
@@ -138,6 +139,14 @@ WORDS = Need(
         None if subject.dataset.caption_vectors is None else "the captions are given as vectors"
     ),
 )
+
+
+def _nothing_but_vectors(subject: Subject) -> str | None:
+    lacking = [need.lacking(subject) for need in (PIXELS, WORDS)]
+    return " and ".join(map(str, lacking)) if all(lacking) else None
+
+
+PIXELS_OR_WORDS = Need("pixels or words", _nothing_but_vectors)
 
 
 @dataclass(frozen=True)

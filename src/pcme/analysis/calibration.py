@@ -27,10 +27,11 @@ from pcme.scores.base import Score
 
 __all__ = ["Calibration", "Reliability", "Roc", "best_of_each", "roc"]
 
+LIKELY = 0.1
+"""Pairs of at least this p are looked at apart."""
+
 WRITTEN = "captions that fit no image"
 WITHHELD = "captions whose matches were taken away"
-
-Values = Float64[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,6 @@ class Reliability(Result):
         )
 
 
-LIKELY = 0.1
-
-
 @registry.register("calibration")
 @dataclass(frozen=True)
 class Calibration(Analysis):
@@ -126,12 +124,18 @@ class Calibration(Analysis):
         return _summed(counted, roc(WITHHELD, best, np.concatenate(without)[asked]))
 
 
-def best_of_each(score: Score, captions: Embedding, images: Embedding) -> Values:
+def best_of_each(score: Score, captions: Embedding, images: Embedding) -> Float64[np.ndarray, " m"]:
     """The largest p of each caption over all images."""
     return np.concatenate([_probability(b).max(1) for _, b in score.blocks(captions, images)])
 
 
-def roc(nothing: str, matched: Values, unmatched: Values, *, points: int = 200) -> Roc:
+def roc(
+    nothing: str,
+    matched: Float64[np.ndarray, " n"],
+    unmatched: Float64[np.ndarray, " m"],
+    *,
+    points: int = 200,
+) -> Roc:
     """The curve by thresholds from the highest to the lowest, thinned to about `points`."""
     thresholds = np.unique(np.concatenate([matched, unmatched]))[::-1]
     places = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()

@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int64
 
 from pcme.analysis.base import (
     PIXELS,
+    PIXELS_OR_WORDS,
     SIGMA,
     WORDS,
     Analysis,
@@ -83,7 +84,7 @@ class Spoilings(Result):
 class Erasing(Analysis):
     """Mean log σ against erased pixels, replaced, deleted and appended words. Paper: Fig. 7."""
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
+    needs: ClassVar[tuple[Need, ...]] = (SIGMA, PIXELS_OR_WORDS)
     reading: ClassVar[str] = (
         "Each line is the mean over items that are spoiled more and more; the band holds the "
         "middle half of them. σ that means ambiguity rises, except that <unk> added to a whole "
@@ -95,15 +96,6 @@ class Erasing(Analysis):
 
     def __post_init__(self) -> None:
         at_least("items", self.items, 2)
-
-    def obstacle(self, subject: Subject) -> str | None:
-        """Vectors on both sides leave nothing to spoil."""
-        if (found := super().obstacle(subject)) is not None:
-            return found
-        lacking = [need.lacking(subject) for need in (PIXELS, WORDS)]
-        return (
-            f"needs pixels or words - {' and '.join(map(str, lacking))}" if all(lacking) else None
-        )
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Spoilings:
         """Captions in three ways and images in one, where there are words and pixels."""

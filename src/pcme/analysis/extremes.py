@@ -29,6 +29,10 @@ from pcme.uncertainty import width
 __all__ = ["Ends", "Extreme", "Extremes", "Hit", "Tails"]
 
 
+DEEP = 20
+"""So many times the hits are ranked, so that enough of them have different texts."""
+
+
 @dataclass(frozen=True)
 class Hit:
     """What was found: its place in the split, its text (of an image: a caption), and if right."""
@@ -208,10 +212,6 @@ class _Side:
             if len(kept) == count:
                 break
         return kept
-
-
-DEEP = 20
-"""So many times the hits are ranked, so that enough of them have different texts."""
 
 
 def _first_of_each_text(hits: Sequence[Hit]) -> list[Hit]:

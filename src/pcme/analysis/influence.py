@@ -31,6 +31,12 @@ from pcme.uncertainty import embed_words, width
 __all__ = ["Influence", "Left", "WordInfluence", "WordInfluences", "without_each"]
 
 
+SHORTEST = 3
+"""Words of a caption that can lose one."""
+SHOWN = range(5, 15)
+"""Words of a caption that is shown."""
+
+
 @dataclass(frozen=True)
 class Left:
     """A caption, and what changes as each of its words is left out."""
@@ -169,10 +175,6 @@ def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> Le
     )
 
 
-SHORTEST = 3
-LONGEST_SHOWN = 14
-
-
 def _without(words: Sequence[str], place: int) -> list[str]:
     return [*words[:place], *words[place + 1 :]]
 
@@ -180,7 +182,7 @@ def _without(words: Sequence[str], place: int) -> list[str]:
 def _telling(left: Sequence[Left], count: int) -> list[Left]:
     """Captions that fit into a picture and are matched: those in which one word does most, and
     in each another word."""
-    short = [found for found in left if 5 <= len(found.words) <= LONGEST_SHOWN] or list(left)
+    short = [found for found in left if len(found.words) in SHOWN] or list(left)
     ordered = sorted(short, key=lambda found: -max(found.log_sigma) * found.p)
     by_word = {found.words[int(np.argmax(found.log_sigma))]: found for found in reversed(ordered)}
     return [found for found in ordered if found in by_word.values()][:count]

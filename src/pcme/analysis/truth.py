@@ -29,7 +29,13 @@ from pcme.uncertainty import width
 
 __all__ = ["Against", "MatchTruth", "Point", "Truth", "expected_matches", "grouped"]
 
+FEWEST = 5
+"""Captions that make a group; fewer are not shown."""
+
 Values = Float64[np.ndarray, " m"]
+"""A number for each caption."""
+Groups = Float64[np.ndarray, " g"]
+"""A number for each group of captions."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ def expected_matches(
 
 def grouped(
     counts: Int64[np.ndarray, " m"], values: Values, groups: int
-) -> tuple[Values, Values, Values, Values]:
+) -> tuple[Groups, Groups, Groups, Groups]:
     """(mean count, quartiles of the values) of captions whose counts are about alike.
 
     Groups are equally wide in log count, and hold at least five captions.
@@ -194,6 +200,3 @@ def grouped(
     quartiles = [np.quantile(values[part], (0.25, 0.5, 0.75)) for part in kept]
     low, middle, high = np.array(quartiles).reshape(-1, 3).T
     return np.array([counts[part].mean() for part in kept]), low, middle, high
-
-
-FEWEST = 5

@@ -206,7 +206,7 @@ def tf_idf(texts: Sequence[frozenset[str]]) -> tuple[Weighed, ...]:
     Paper: §F.2. A bin is a collection of its own: with N and n of all captions, as the formula may
     also be read, every bin would have the same words.
 
-    >>> tf_idf([frozenset({"a", "bird"}), frozenset({"a", "jay"}), frozenset({"a", "bird"})])[0]
+    >>> tf_idf([frozenset({"a", "bird"}), frozenset({"a", "jay"}), frozenset({"a", "bird"})])[1]
     Weighed(word='bird', captions=2, weight=0.686..., lift=1.0)
     """
     found = [

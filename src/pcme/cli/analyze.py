@@ -75,7 +75,7 @@ def analyze(
     if not numbers_only:
         import pcme.plots  # noqa: F401 - says at once that matplotlib is missing
 
-    problems, records = Problems(), []
+    problems = Problems()
     with progress_bar() as bar:
         bars = cache(bar)
         subject = opened(
@@ -89,16 +89,19 @@ def analyze(
         chosen = _chosen(what, subject, changes or [])
         folder = _made(out or run / "analysis" / split)
         about = {"run": str(run), "split": split, "method": subject.model.recipe.method.kind}
-        for name, one in chosen.items():
-            result = one.compute(subject, bars(name))
-            files = _written(name, result, subject, about, folder, draw=not numbers_only)
-            records.append(_record(name, result, files))
-            if not as_json:
-                _print_numbers(name, result.numbers())
+        results, files = {}, {}
+        for name, one in chosen.items():  # each is written before the next may fail
+            results[name] = one.compute(subject, bars(name))
+            files[name] = _written(
+                name, results[name], subject, about, folder, draw=not numbers_only
+            )
     if as_json:
+        records = [_record(name, results[name], files[name]) for name in results]
         print_json({**about, "out": str(folder), "analyses": records})
     else:
-        typer.echo(f"\nwrote {folder}: {', '.join(chosen)}")
+        for name, result in results.items():
+            _print_numbers(name, result.numbers())
+        typer.echo(f"\nwrote {folder}: {', '.join(results)}")
     if problems:
         typer.echo(problems.summary(), err=True)
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcme.analysis.algebra import Relation, Relations, Shape
+from pcme.analysis.algebra import Relation, Relations
+from pcme.analysis.geometry import Shape
 from pcme.analysis.toy import radius
 from pcme.plots.charts import Bars, add_bars
 from pcme.plots.style import (

@@ -1,0 +1,72 @@
+"""How Gaussians lie to one another: how much one covers of another, and what can be seen of it.
+
+    cover(A in B) = mean over d of P(|x − μ_B| ≤ 1.96 σ_B),  x ~ N(μ_A, σ_A²)
+
+It is .95 for A = B, grows to 1 as A shrinks within B, and falls as A leaves B; A lies in B when
+cover(A in B) > cover(B in A). The mass in the D-dimensional 95 % region would be 0 or 1 almost
+always when D is large, and a divergence is without bound: neither can be averaged over pairs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.special import ndtr
+
+from pcme.embedding import Gaussian
+
+__all__ = ["Shape", "cover", "main_plane", "project"]
+
+CENTRAL = 1.959963984540054
+"""Half the width of a normal's central 95 %, in σ."""
+LOOKED_AT = 2000
+"""No more items than this decide the plane, from all over the list."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Gaussian in the plane: mean and covariance (xx, xy, yy)."""
+
+    label: str
+    mean: tuple[float, float]
+    covariance: tuple[float, float, float]
+
+
+def cover(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, " n"]:
+    """The share of each inner item's mass within the outer's central 95 %, mean over dimensions.
+
+    >>> import torch
+    >>> narrow, wide = (Gaussian(torch.zeros(1, 2), torch.full((1, 2), s)) for s in (-3.0, 0.0))
+    >>> cover(narrow, wide).round(3).item(), cover(wide, narrow).round(3).item()
+    (1.0, 0.078)
+    """
+    (m1, s1), (m2, s2) = (
+        (side.mean.double().numpy(), side.sigma.double().numpy()) for side in (inner, outer)
+    )
+    upper, lower = ((m2 - m1 + sign * CENTRAL * s2) / s1 for sign in (1, -1))
+    share: Float64[np.ndarray, " n"] = (ndtr(upper) - ndtr(lower)).mean(1)
+    return share
+
+
+def project(
+    items: Sequence[tuple[str, Gaussian]], plane: Float64[np.ndarray, "2 d"]
+) -> tuple[Shape, ...]:
+    """The items in the plane of two unit rows W: μ' = Wμ, Σ' = WΣWᵀ."""
+    shapes = []
+    for label, item in items:
+        x, y = (plane @ item.mean[0].double().numpy()).tolist()
+        spread = (plane * item.variance[0].double().numpy()) @ plane.T
+        covariance = (float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1]))
+        shapes.append(Shape(label, (x, y), covariance))
+    return tuple(shapes)
+
+
+def main_plane(items: Gaussian) -> Float64[np.ndarray, "2 d"]:
+    """The two orthonormal rows along which the means of the items differ most."""
+    means = items.mean[:: 1 + len(items) // LOOKED_AT].double().numpy()
+    centred = means - means.mean(0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    rows = axes[:, [-1, -2]].T
+    signs = np.sign(rows[[0, 1], np.abs(rows).argmax(1)])
+    return np.asarray(rows * signs[:, None])
