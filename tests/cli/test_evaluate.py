@@ -80,6 +80,14 @@ def test_mistakes_are_explained(folder, args, message):
     assert message in " ".join(done.stderr.split())
 
 
+def test_an_impossible_folder_is_said_before_the_work(folder, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("pcme.evaluation.evaluate", lambda *_, **__: pytest.fail("evaluated"))
+    done = run(folder, "--out", tmp_path / "file")
+    assert done.exit_code == 2
+    assert "cannot be the results' folder" in " ".join(done.stderr.split())
+
+
 def test_a_folder_that_is_no_run_is_said(tmp_path):
     done = run(tmp_path)
     assert done.exit_code == 2

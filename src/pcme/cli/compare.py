@@ -31,7 +31,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Two folders of runs or more, or .npz files of `pcme evaluate --out`; the first "
             "is what the others are compared with.",
         ),

@@ -62,7 +62,10 @@ def evaluate(
 ) -> None:
     """Measure retrieval both ways on a split: R-Precision, recall and more, with 95 % intervals."""
     from pcme.evaluation import evaluate as run_evaluation
+    from pcme.evaluation.running import results_folder
 
+    if out is not None:
+        results_folder(out)  # before the work, not after it
     with progress_bar() as bar:
         bars = cache(bar)
         report = run_evaluation(
