@@ -48,7 +48,7 @@ def analyze(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     what: Annotated[
         list[str],
-        typer.Argument(metavar="WHAT...", help='Names (`pcme list analyses`), or "all" that fit.'),
+        typer.Argument(metavar="WHAT", help='Names (`pcme list analyses`), or "all" that fit.'),
     ],
     *,
     data_root: Annotated[
