@@ -44,7 +44,8 @@ GENERIC = -1
 """The class of the caption that fits all."""
 
 SCALE, SHIFT, PRIOR = 10.0, 5.0, 0.02
-"""a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing."""
+"""a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the
+numbers of items, because they give the paper's picture; most others do not (docs/ANALYSES.md)."""
 
 LEARNING_RATE = 0.05
 SAMPLES = 7
