@@ -1,22 +1,15 @@
 """Analyse a run: its model on a split of its data, read and embedded only if that is needed."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from pcme.analysis.base import Subject
-from pcme.data.batches import FeatureRows
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
-from pcme.evaluation import Embedded, embed
-from pcme.evaluation.running import split_of
-from pcme.held import kept
-from pcme.model import Model, load
+from pcme.evaluation import Embedded
+from pcme.evaluation.running import Waiting, embedded, split_of
+from pcme.model import load
 
-__all__ = ["Waiting", "opened"]
-
-Waiting = Callable[[str, int, int], None]
-"""(what, done, total): so much of something is done."""
+__all__ = ["opened"]
 
 
 def opened(
@@ -37,23 +30,7 @@ def opened(
     def loaded() -> CaptionDataset:
         return split_of(model.recipe, split, data_root=data_root, problems=noted)
 
-    def embedded(dataset: CaptionDataset) -> Embedded:
-        features = _features(model, dataset, noted, workers, waiting)
-        progress = partial(waiting, "images")
-        return embed(model, dataset, noted, workers=workers, features=features, progress=progress)
+    def found(dataset: CaptionDataset) -> Embedded:
+        return embedded(model, dataset, noted, workers=workers, waiting=waiting)
 
-    return Subject(model, loaded, embedded)
-
-
-def _features(
-    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, waiting: Waiting
-) -> FeatureRows | None:
-    """What a backbone that no run changes makes of the images, for all runs."""
-    phases = model.recipe.phases
-    untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in phases)
-    if dataset.image_vectors is not None or not untouched:
-        return None
-    progress = partial(waiting, "features of the images")
-    return kept(
-        model, dataset, model.transform, workers=workers, problems=problems, progress=progress
-    )
+    return Subject(model, loaded, found)

@@ -24,7 +24,7 @@ from pcme.held import kept
 from pcme.model import Model, load
 from pcme.recipe import Recipe
 
-__all__ = ["Report", "dataset_of", "evaluate", "results_folder", "split_of"]
+__all__ = ["Report", "Waiting", "dataset_of", "embedded", "evaluate", "results_folder", "split_of"]
 
 HELD_BACK = "val"
 """The split of images that a run held back from training to judge itself on."""
@@ -83,7 +83,7 @@ def evaluate(
         names_of(scores)  # a wrong name is said before anything is embedded
     model = load(folder)
     loaded = split_of(model.recipe, split, data_root=data_root, problems=problems)
-    found = _embedded(model, loaded, problems, workers, waiting)
+    found = embedded(model, loaded, problems, workers=workers, waiting=waiting)
     asked = chosen(scores, model.score(), found.images, found.captions)
     rules = protocol(found.dataset)
     results = [
@@ -131,8 +131,13 @@ def split_of(
     return dataset.load(split, problems)
 
 
-def _embedded(
-    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, waiting: Waiting
+def embedded(
+    model: Model,
+    dataset: CaptionDataset,
+    problems: Problems,
+    *,
+    workers: int = 2,
+    waiting: Waiting = lambda what, done, total: None,
 ) -> Embedded:
     """The split's embeddings; what a backbone that no run changes makes of it is kept."""
     features = _features(model, dataset, problems, workers, waiting)

@@ -12,9 +12,9 @@ from pathlib import Path
 from pcme import analysis, plots, recipes
 from pcme.analysis import Number, Subject
 from pcme.analysis.extremes import Tails
-from pcme.analysis.running import Waiting
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, evaluated, protocol
+from pcme.evaluation.running import Waiting
 from pcme.recipe import Recipe
 from pcme.report.searches import Searched, by_captions, by_images
 from pcme.reproduce import paper

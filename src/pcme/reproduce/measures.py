@@ -15,9 +15,8 @@ from pcme.analysis.erasing import Spoilings
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.evaluation import Embedded, Protocol, cost, embed, evaluated, protocol
-from pcme.evaluation.running import split_of
-from pcme.held import kept
+from pcme.evaluation import Embedded, Protocol, cost, evaluated, protocol
+from pcme.evaluation.running import embedded, split_of
 from pcme.model import Model
 from pcme.reproduce.base import Ask, Measure
 from pcme.scores.base import Score
@@ -42,11 +41,7 @@ class Subject:
         """The split's embeddings; what a backbone that no run changes makes of it is kept."""
         model, problems = self.model, Problems()
         loaded = split_of(model.recipe, self.split, data_root=self.data_root, problems=problems)
-        shared = all(p.backbone == "frozen" and p.task == "match" for p in model.recipe.phases)
-        features = (
-            kept(model, loaded, model.transform, workers=1, problems=problems) if shared else None
-        )
-        return embed(model, loaded, problems, workers=1, features=features)
+        return embedded(model, loaded, problems, workers=1)
 
     @cached_property
     def rules(self) -> Protocol:
