@@ -8,6 +8,7 @@ from bench.tables import between_marks
 DOCUMENT = Path(__file__).parents[1] / "docs" / "CONFIDENCE.md"
 COVERAGES = (100, 90, 80, 50, 20)
 METHODS = ("isotonic", "platt")
+GALLERIES = {"test": "test, 1,000", "fresh": "fresh, 1,000", "large": "fresh, 20,000"}
 
 
 def write_tables(rows: Mapping[str, dict]) -> None:
@@ -28,15 +29,14 @@ def calibration_table(rows: Mapping[str, dict]) -> str:
     head = ("model", "images", "p", "error, all pairs", "error, first hits", "log loss")
     lines = []
     for name, row in rows.items():
-        for where in ("test", "large"):
+        for where in GALLERIES:
             reports = row[where]
             any_one = reports["isotonic"]
             beliefs = {"raw": (any_one["raw"], any_one["raw_expected"])}
             beliefs |= {m: (reports[m]["calibrated"], reports[m]["expected"]) for m in METHODS}
             for kind, (belief, total) in beliefs.items():
                 errors = [f"{belief[k]:.4f}" for k in ("error", "first_error", "log_loss")]
-                images = f"{any_one['images']:,}"
-                lines.append([name, images, kind, *errors, f"{total:.3f}"])
+                lines.append([name, GALLERIES[where], kind, *errors, f"{total:.3f}"])
     return markdown([*head, "Σ p / matches"], lines)
 
 
@@ -56,10 +56,10 @@ def rules_table(rows: Mapping[str, dict]) -> str:
     head = ["model", "images", "answered when", "AUROC"]
     head += ["with a match", "fits nothing", "precision", "matches removed"]
     lines = [
-        [name, f"{row[where]['isotonic']['images']:,}", text, f"{found['auroc']:.3f}"]
+        [name, GALLERIES[where], text, f"{found['auroc']:.3f}"]
         + [f"{100 * found[k]:.1f} %" for k in ("answered", "false_alarm", "precision", "removed")]
         for name, row in rows.items()
-        for where in ("test", "large")
+        for where in GALLERIES
         for text, found in row["rules"][where].items()
     ]
     return markdown(head, lines)
@@ -100,11 +100,11 @@ def refusal_table(rows: Mapping[str, dict]) -> str:
     """The risk at some coverages."""
     head = ["model", "images", "refused first", *(f"{p} %" for p in COVERAGES), "AURC"]
     lines = [
-        [name, f"{row[where]['isotonic']['images']:,}", text]
+        [name, GALLERIES[where], text]
         + [f"{100 * risk['risk'][str(p)]:.2f}" for p in COVERAGES]
         + [f"{100 * risk['area']:.2f}"]
         for name, row in rows.items()
-        for where in ("test", "large")
+        for where in GALLERIES
         for text, risk in {
             "the least best p": row[where]["isotonic"]["by_p"],
             "the widest σ": row[where]["isotonic"]["by_sigma"],
