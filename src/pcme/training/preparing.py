@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pcme import data
 from pcme.data.batches import FeatureRows, Loader
-from pcme.data.dataset import CaptionDataset, Dataset, Remembered
+from pcme.data.dataset import CaptionDataset, Remembered
 from pcme.data.problems import Problems
 from pcme.data.streams import stream as numpy_stream
 from pcme.data.text import Vocab
 from pcme.data.transforms import ImageTransform
 from pcme.data.vectors import Coverage, WordVectors
 from pcme.errors import ConfigError, DataError
+from pcme.evaluation.running import dataset_of
 from pcme.held import kept
 from pcme.model import Model
 from pcme.nn.heads import linear
@@ -37,7 +37,7 @@ def prepared(
     recipe: Recipe, out: Path, data_root: Path | None, workers: int, strict: bool, said: Reporter
 ) -> Run:
     """A run at its beginning; `out` is its folder, made if need be."""
-    dataset, problems = _dataset(recipe, data_root), Problems(strict=strict)
+    dataset, problems = dataset_of(recipe, data_root), Problems(strict=strict)
     loaded = dataset.load(recipe.train_split, problems)
     if recipe.validation.share is None:
         held_back = dataset.load(recipe.validation.split, problems)
@@ -119,15 +119,6 @@ def _make(out: Path) -> None:
         raise ConfigError(
             f"{out} cannot be the run's folder - {error.strerror} - give another --out"
         ) from error
-
-
-def _dataset(recipe: Recipe, data_root: Path | None) -> Dataset:
-    params = recipe.data.params
-    if data.registry.get(recipe.data.kind).layout and data_root is not None:
-        params["root"] = data_root
-    elif data.registry.get(recipe.data.kind).layout and "root" not in params:
-        return data.find(recipe.data.kind)
-    return data.create(recipe.data.kind, **params)
 
 
 def _contrastable(dataset: CaptionDataset, recipe: Recipe) -> CaptionDataset:
