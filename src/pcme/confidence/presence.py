@@ -2,8 +2,9 @@
 
 The best of many is high by chance alone: the more items there are, the nearer is the nearest miss
 of a caption that nothing fits. Where x are calibrated log-odds, a share 1/(1 + eˣ) ≈ e⁻ˣ of the
-items at x are wrong, so that among n items the best wrong one stands near log n + c: it grows by
-about one when n grows e-fold. The growth is measured, and taken off before a best hit is judged.
+items at x are wrong, so that among n items the best wrong one stands near log n + c where a query's
+items are spread evenly over x. How much it grows when n grows e-fold is measured (about 1 for one
+model, a third for another: docs/CONFIDENCE.md), and taken off before a best hit is judged.
 """
 
 from dataclasses import dataclass
