@@ -24,14 +24,16 @@ def test_the_document_shows_every_record_and_its_pictures(tmp_path, made):
     out = tmp_path / "docs" / "RESULTS.md"
     found = report(out, source=made)
     text = out.read_text()
-    assert [result.experiment for result in found] == ["dof", "table2"]
-    assert text.index("## dof") < text.index("## table2")
+    assert [result.experiment for result in found] == ["table2", "dof"]
+    assert text.index("### table2") < text.index("### dof")
     for result in found:
         assert f"results/{result.name}-1.svg" in text
         assert (out.parent / "results" / f"{result.name}-1.svg").is_file()
         assert (out.parent / "results" / f"{result.name}.json").is_file()
     assert not list((out.parent / "results").glob("*.png"))
-    assert "on aviary, 1 of 1 of what the paper finds" in text
+    assert "| [table2 on aviary, quick](#table2-on-aviary-quick) | Table 9 | 2 | 1 of 1 |" in text
+    assert text.count("It is another world.") == 1, "said once for all that is of one world"
+    assert text.count("Handmade too.") == 2
 
 
 def test_it_says_what_was_not_reproduced_and_the_command(tmp_path, made):

@@ -50,5 +50,5 @@ TABLE = ResultTable(
 
 RESULT = Result(
     "table9", "Handmade.", "Table 9", "aviary", True, "pcme reproduce table9 --quick", "aviary", 2,
-    (TABLE,), ("It is another world.",), {"pcme": "0"},
+    (TABLE,), "It is another world.", ("Handmade too.",), {"pcme": "0"},
 )  # fmt: skip

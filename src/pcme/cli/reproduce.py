@@ -43,7 +43,7 @@ def reproduce(
         int | None, typer.Option(help="Runs of each row; 3, or 1 with --quick.", min=1)
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Shorter runs, for a look; see `pcme show`.")
+        bool, typer.Option("--quick", help="Shorter runs, one of each row: for a look.")
     ] = False,
     changes: Annotated[
         list[str] | None,
@@ -60,8 +60,7 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper again, beside the paper's values.
 
-    Runs that are there already are used, whichever experiment made them; what was interrupted goes
-    on. Each experiment gets a table (.md), a record of every value (.json) and pictures.
+    What is there is used, and what was interrupted goes on.
     """
     if wanted == [REPORT]:
         _report(out or Path("docs/RESULTS.md"), results, as_json=as_json)
@@ -122,7 +121,8 @@ def _report(out: Path, results: Path | None, *, as_json: bool) -> None:
 
 
 def _started(missing: int, total: int, jobs: int) -> None:
-    typer.echo(f"{missing} of {total} runs to make, {min(jobs, missing)} at a time", err=True)
+    todo = f"{missing} of {total} runs to make, {min(jobs, missing)} at a time"
+    typer.echo(todo if missing else f"all {total} runs are there", err=True)
 
 
 def _said(progress: Progress) -> None:

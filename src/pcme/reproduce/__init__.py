@@ -96,7 +96,8 @@ def _require_files(recipe: Recipe, command: str) -> None:
     if missing:
         listed = ", ".join(f"{key} ({path})" for key, path in missing.items())
         raise ConfigError(
-            f"files that training starts from are missing - {listed} - then: {command}"
+            f"files that training starts from are missing - {listed} - bring them, or name others "
+            f"with --set - then: {command}"
         )
 
 

@@ -70,7 +70,9 @@ class Plan:
         """A run for each row and seed, whole seeds first."""
         for seed in range(self.request.seeds):
             for table in self.tables:
-                yield from (self.request.job(table, row, seed) for row in table.rows)
+                for row in table.rows:
+                    job = self.request.job(table, row, seed)
+                    yield replace(job, label=f"{self.name}: {job.label}")
 
 
 def chosen(names: Sequence[str], world: World) -> list[str]:
@@ -103,7 +105,6 @@ def assembled(plan: Plan) -> Result:
     """The result of an experiment whose runs are all done."""
     request, kind = plan.request, plan.experiment
     world = request.world
-    differs = [world.protocol(quick=request.quick), kind.differs, *map(_changed, request.changes)]
     return Result(
         plan.name,
         registry.summary(plan.name),
@@ -114,7 +115,8 @@ def assembled(plan: Plan) -> Result:
         world.base,
         request.seeds,
         tuple(_table(plan, table) for table in plan.tables),
-        tuple(text for text in differs if text),
+        world.protocol(quick=request.quick),
+        (kind.differs, *map(_changed, request.changes)),
         {"python": python_version(), **{name: version(name) for name in LIBRARIES}},
     )
 

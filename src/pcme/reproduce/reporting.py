@@ -1,13 +1,14 @@
 """Reporting: one document of all results that are kept, and of what was not reproduced."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from pcme import atomic
 from pcme.errors import ConfigError
 from pcme.reproduce.base import registry
 from pcme.reproduce.results import Result, read, write
-from pcme.reproduce.tables import document, heading, spent
+from pcme.reproduce.tables import document, heading, piped, spent
 from pcme.reproduce.worlds import WORLDS
 
 __all__ = ["report"]
@@ -61,21 +62,43 @@ def _draw(result: Result, folder: Path) -> None:
             path.unlink()
 
 
-def _order(result: Result) -> tuple[int, int, str]:
-    return list(WORLDS).index(result.world), int(result.quick), result.experiment
+def _order(result: Result) -> tuple[int, bool, bool, str]:
+    """World by world, the full before the quick, the paper's main tables first."""
+    return (
+        list(WORLDS).index(result.world),
+        result.quick,
+        not result.experiment.startswith("table"),
+        result.experiment,
+    )
 
 
 def _text(results: Sequence[Result], folder: str) -> str:
-    sections = [document(result, level=2, picture=f"{folder}/{result.name}") for result in results]
-    return "\n".join([HEAD.format(folder=folder), _contents(results), *sections, _missing(results)])
+    parts = [HEAD.format(folder=folder), _contents(results)]
+    for _, group in groupby(results, key=lambda result: (result.world, result.quick)):
+        some = list(group)
+        parts.append(_head_of_world(some[0]))
+        parts += [
+            document(result, level=3, picture=f"{folder}/{result.name}", protocol=False)
+            for result in some
+        ]
+    return "\n".join([*parts, _missing(results)])
+
+
+def _head_of_world(first: Result) -> str:
+    name = f"{first.world}, quick" if first.quick else first.world
+    return f"## On {name}\n\nHow all of it differs from the paper: {first.protocol}\n"
 
 
 def _contents(results: Sequence[Result]) -> str:
     lines = [
-        f"* [{result.experiment}](#{_anchor(result)}) ({result.where}): {_agreement(result)}"
+        ["", "in the paper", "seeds", "the paper's findings with the same sign here"],
+        ["---"] * 4,
+    ]
+    lines += [
+        [f"[{heading(result)}](#{_anchor(result)})", result.where, str(result.seeds), _held(result)]
         for result in results
     ]
-    return "\n".join([*lines, "", f"All of it: {spent(results)}."]) + "\n"
+    return f"{piped(lines)}\n\nAll of it: {spent(results)}.\n"
 
 
 def _anchor(result: Result) -> str:
@@ -84,13 +107,10 @@ def _anchor(result: Result) -> str:
     return "".join(kept).replace(" ", "-")
 
 
-def _agreement(result: Result) -> str:
-    """How many of the paper's findings hold."""
+def _held(result: Result) -> str:
     verdicts = [found.verdict for table in result.tables for found in table.differences]
-    if not verdicts:
-        return f"on {result.world}"
-    held = sum(verdict.startswith("holds") for verdict in verdicts)
-    return f"on {result.world}, {held} of {len(verdicts)} of what the paper finds"
+    held = sum(verdict.startswith("yes") for verdict in verdicts)
+    return f"{held} of {len(verdicts)}"
 
 
 def _missing(results: Iterable[Result]) -> str:
@@ -101,7 +121,7 @@ def _missing(results: Iterable[Result]) -> str:
         names = [name for name in registry.names() if world.name in registry.get(name).worlds]
         left = [name for name in names if (world.name, name, False) not in there]
         if left:
-            needs = f" Needs {world.needs}." if world.needs else ""
+            needs = f" Needs {world.needs.rstrip('.')}." if world.needs else ""
             some = ", ".join(left)
             lines += [f"* In full on {world.name}: {some}.{needs} `{world.command('all')}`"]
     lines += [

@@ -71,19 +71,21 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """Whether the sign is the paper's, as far as seeds allow to say so.
+        """Whether it holds here, as far as seeds allow to say so.
 
         >>> Difference("", (1.0, 1.2, 1.1), 1.6).verdict
-        'holds'
+        'yes'
         >>> Difference("", (1.0, -1.2, 0.3), 1.6).verdict
-        'within the seeds’ spread'
+        'within the spread of the seeds'
         """
         middle = statistics.fmean(self.values)
+        if middle == 0:
+            return "no difference"
+        sign = "yes" if middle > 0 else "no"
         if len(self.values) < 2:
-            return "holds (one seed)" if middle > 0 else "does not hold (one seed)"
-        if abs(middle) <= 2 * statistics.stdev(self.values) / math.sqrt(len(self.values)):
-            return "within the seeds’ spread"
-        return "holds" if middle > 0 else "does not hold"
+            return f"{sign}, by one seed"
+        error = statistics.stdev(self.values) / math.sqrt(len(self.values))
+        return sign if abs(middle) > 2 * error else "within the spread of the seeds"
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,10 @@ class Result:
     recipe: str
     seeds: int
     tables: tuple[ResultTable, ...]
-    protocol: tuple[str, ...]
-    """How it differs from the paper, in words."""
+    protocol: str
+    """How everything in this world differs from the paper, in words."""
+    differs: tuple[str, ...]
+    """How this experiment does, besides."""
     versions: Mapping[str, str]
 
     @property

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pcme.reproduce.base import Column
 from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, known
 
-__all__ = ["document", "heading", "markdown", "spent", "spread"]
+__all__ = ["document", "heading", "markdown", "piped", "spent", "spread"]
 
 
-def document(result: Result, *, level: int = 1, picture: str | None = None) -> str:
+def document(
+    result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True
+) -> str:
     """A result as a page, or as a section of one: tables, claims, and how it differs.
 
-    `picture` is the path of its plots without number and suffix.
+    `picture` is the path of its plots without number and suffix; `protocol` can be left out where
+    it has been said already.
     """
     parts = [f"{'#' * level} {heading(result)}", _about(result)]
     for number, table in enumerate(result.tables, start=1):
@@ -22,14 +25,14 @@ def document(result: Result, *, level: int = 1, picture: str | None = None) -> s
             parts.append(_claims(table.differences))
         if picture is not None:
             parts.append(f"![{result.summary} {table.title}]({picture}-{number}.svg)")
-    parts.append("How this differs from the paper: " + " ".join(result.protocol))
+    differs = ([result.protocol] if protocol else []) + list(result.differs)
+    parts.append(f"How this differs from the paper: {' '.join(differs)}")
     return "\n\n".join(parts) + "\n"
 
 
 def heading(result: Result) -> str:
-    """The experiment, what it asks, and on what data."""
-    where = f"{result.world}, quick" if result.quick else result.world
-    return f"{result.experiment} ({where}): {result.summary}"
+    """The experiment, and on what data."""
+    return f"{result.experiment} on {result.world}{', quick' if result.quick else ''}"
 
 
 def markdown(table: ResultTable) -> str:
@@ -40,7 +43,7 @@ def markdown(table: ResultTable) -> str:
         header += [column.title, "paper"] if paper else [column.title]
     lines = [header, ["---", *(["---:"] * (len(header) - 1))]]
     lines += [[row.label, *_cells(table, row, shown)] for row in table.rows]
-    return _piped(lines)
+    return piped(lines)
 
 
 def spread(values: Sequence[float | None], column: Column) -> str:
@@ -75,11 +78,11 @@ def _paper(value: float | None, digits: int) -> str:
 
 
 def _about(result: Result) -> str:
-    seeds = (
-        "one seed" if result.seeds == 1 else f"mean ± standard deviation over {result.seeds} seeds"
-    )
+    several = f"mean ± standard deviation over {result.seeds} seeds"
+    seeds = "one seed" if result.seeds == 1 else several
     return (
-        f"{result.where}. Here on {result.world}, {seeds}; `{result.command}` ({spent([result])})."
+        f"{result.summary} In the paper: {result.where}. Here: {seeds}, `{result.command}` "
+        f"({spent([result])})."
     )
 
 
@@ -100,25 +103,26 @@ def _sizes(table: ResultTable) -> str:
     if not table.sizes:
         return ""
     sizes = table.sizes
+    counts = f"{sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions"
+    if not any(column.metric.endswith("r_precision") for column in table.columns):
+        return f"{counts}."
     chance = 100 * (sizes["i2t chance"] + sizes["t2i chance"]) / 2
-    return (
-        f"{sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions; R-Precision by "
-        f"chance {chance:.1f}."
-    )
+    return f"{counts}; R-Precision by chance {chance:.1f}."
 
 
 def _claims(differences: Sequence[Difference]) -> str:
-    lines = [["what the paper finds", "difference here", "in the paper", ""], ["---"] * 4]
+    lines = [["what the paper finds", "difference here", "in the paper", "here?"], ["---"] * 4]
     for found in differences:
         ours = spread(found.values, Column("", "", percent=False, digits=found.digits))
         paper = "" if found.paper is None else f"{found.paper:+.{found.digits}f}".replace("-", "−")
         lines.append([found.text, _signed(ours), paper, found.verdict])
-    return _piped(lines)
+    return piped(lines)
 
 
 def _signed(text: str) -> str:
     return text if text.startswith("−") else f"+{text}"
 
 
-def _piped(lines: Sequence[Sequence[str]]) -> str:
+def piped(lines: Sequence[Sequence[str]]) -> str:
+    """Cells as a Markdown table; the second line says how columns are aligned."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

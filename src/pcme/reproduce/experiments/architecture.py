@@ -41,7 +41,7 @@ class Architecture(Experiment):
         squashed = (Claim("an unsquashed σ is better", "without", "with", PRECISION),)
         return (
             Table(
-                "Local attention for", ATTENTION, COLUMNS, plot, paper.ARCHITECTURE,
+                "Which heads have local attention", ATTENTION, COLUMNS, plot, paper.ARCHITECTURE,
                 claims=attention,
             ),
             Table(
