@@ -1,11 +1,13 @@
 """The document of all results: from records alone, with what is missing and how to make it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pcme import ConfigError, FormatError
 from pcme.reproduce import report
+from pcme.reproduce.reporting import kept, text
 from pcme.reproduce.results import write
 from tests.reproduce.tiny import RESULT
 
@@ -23,17 +25,19 @@ def made(tmp_path):
 def test_the_document_shows_every_record_and_its_pictures(tmp_path, made):
     out = tmp_path / "docs" / "RESULTS.md"
     found = report(out, source=made)
-    text = out.read_text()
+    written = out.read_text()
     assert [result.experiment for result in found] == ["table2", "dof"]
-    assert text.index("### table2") < text.index("### dof")
+    assert written.index("### table2") < written.index("### dof")
     for result in found:
-        assert f"results/{result.name}-1.svg" in text
+        assert f"results/{result.name}-1.svg" in written
         assert (out.parent / "results" / f"{result.name}-1.svg").is_file()
         assert (out.parent / "results" / f"{result.name}.json").is_file()
     assert not list((out.parent / "results").glob("*.png"))
-    assert "| [table2 on aviary, quick](#table2-on-aviary-quick) | Table 9 | 2 | 1 of 1 |" in text
-    assert text.count("It is another world.") == 1, "said once for all that is of one world"
-    assert text.count("Handmade too.") == 2
+    assert (
+        "| [table2 on aviary, quick](#table2-on-aviary-quick) | Table 9 | 2 | 1 of 1 |" in written
+    )
+    assert written.count("It is another world.") == 1, "said once for all that is of one world"
+    assert written.count("Handmade too.") == 2
 
 
 def test_it_says_what_was_not_reproduced_and_the_command(tmp_path, made):
@@ -62,6 +66,12 @@ def test_kept_records_are_enough(tmp_path, made):
     out.unlink()
     report(out)
     assert out.read_text() == before
+
+
+def test_the_documentation_is_what_its_records_say():
+    """Made again with `pcme reproduce report --out docs/RESULTS.md`."""
+    docs = Path(__file__).parents[2] / "docs"
+    assert (docs / "RESULTS.md").read_text() == text(kept(docs / "results"), "results")
 
 
 def test_without_results_it_says_what_to_do(tmp_path):

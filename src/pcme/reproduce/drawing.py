@@ -40,6 +40,9 @@ def draw(table: ResultTable) -> plots.Figure:
     ticks = sorted({float(x) for curve in curves for x in curve.x})
     figure.axes[0].set_xticks(ticks, [how.names.get(x, f"{x:g}") for x in ticks])
     figure.axes[0].minorticks_off()
+    if all(table.columns[place].percent for place in places):
+        low, high = figure.axes[0].get_ylim()
+        figure.axes[0].set_ylim(max(low, -1), min(high, 101))  # nothing lies outside of 0 to 100
     return figure
 
 

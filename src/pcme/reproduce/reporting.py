@@ -11,7 +11,7 @@ from pcme.reproduce.results import Result, read, write
 from pcme.reproduce.tables import document, heading, piped, spent
 from pcme.reproduce.worlds import WORLDS
 
-__all__ = ["report"]
+__all__ = ["kept", "report", "text"]
 
 HEAD = """\
 # Results beside the paper's
@@ -37,7 +37,7 @@ def report(out: Path, *, source: Path | None = None) -> list[Result]:
     for path in _records(source) if source is not None else ():
         result = read(path)
         write(result, folder / path.name)
-    results = sorted((read(path) for path in _records(folder)), key=_order)
+    results = kept(folder)
     if not results:
         raise ConfigError(
             f"there are no results in {folder} - make some with `pcme reproduce`, then "
@@ -45,8 +45,13 @@ def report(out: Path, *, source: Path | None = None) -> list[Result]:
         )
     for result in results:
         _draw(result, folder)
-    atomic.write_text(out, _text(results, folder.name))
+    atomic.write_text(out, text(results, folder.name))
     return results
+
+
+def kept(folder: Path) -> list[Result]:
+    """The results in a folder, in the order of the document."""
+    return sorted((read(path) for path in _records(folder)), key=_order)
 
 
 def _records(folder: Path) -> list[Path]:
@@ -72,7 +77,8 @@ def _order(result: Result) -> tuple[int, bool, bool, str]:
     )
 
 
-def _text(results: Sequence[Result], folder: str) -> str:
+def text(results: Sequence[Result], folder: str) -> str:
+    """The document of some results, whose pictures lie in `folder`."""
     parts = [HEAD.format(folder=folder), _contents(results)]
     for _, group in groupby(results, key=lambda result: (result.world, result.quick)):
         some = list(group)

@@ -62,7 +62,7 @@ class Table2(Experiment):
         """Unseen classes, and seen ones where the data has them."""
         titles = {"unseen": "Unseen classes", "seen": "New images of seen classes"}
         sources = {"unseen": paper.CUB_UNSEEN, "seen": paper.CUB_SEEN}
-        plot = Plot("bars", "%", columns=PRECISION)
+        plot = Plot("bars", "R-Precision (%)", columns=PRECISION)
         return tuple(
             Table(titles[part], ROWS, COLUMNS, plot, sources[part], part, CLAIMS)
             for part in world.splits
