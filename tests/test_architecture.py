@@ -80,8 +80,8 @@ SHARED = {
     "index": (
         "identity", "settings", "columns", "encoder", "items", "vectors", "lifts", "store",
         "values", "resident", "scans", "distance_scan", "density_scan", "hits", "wanted", "memory",
-        "engine", "tuning", "checking", "description", "judge", "queries", "writer", "resolving",
-        "export", "search_index",
+        "engine", "tuning", "checking", "description", "judge", "queries", "writer", "tuner",
+        "resolving", "export", "search_index",
     ),
     "scores": ("plans", "search", "base"),
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),

@@ -72,11 +72,11 @@ def _damaged(table: pa.Table, lift: Lift | None) -> list[str]:
     mean, log_sigma = numbers(embedding)
     wrong = checksums(ids, table["kind"].to_pylist(), mean, log_sigma) != table["check"].to_numpy()
     faults = [f'"{ids[n]}" has changed: its checksum differs' for n in np.flatnonzero(wrong)]
-    if lift is not None and "vector" in table.column_names:
-        stored, expected = matrix(table["vector"]), lift.items(embedding)
-        close = np.isclose(stored, expected, rtol=1e-4, atol=1e-5).all(1)
-        faults += [
-            f'"{ids[n]}" is searched by a vector that is not its own'
-            for n in np.flatnonzero(~close & ~wrong)
-        ]
-    return faults
+    if lift is None or "vector" not in table.column_names or table["vector"].null_count:
+        return faults  # a tuning that was cut short: no search uses what it left
+    stored, expected = matrix(table["vector"]), lift.items(embedding)
+    close = np.isclose(stored, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max()).all(1)
+    return faults + [
+        f'"{ids[n]}" is searched by a vector that is not its own'
+        for n in np.flatnonzero(~close & ~wrong)
+    ]

@@ -61,7 +61,8 @@ class Approximate:
         searched = self.store.count() if left is None else len(left)
         if left is not None and searched <= FEW:
             return streamed(self.store, self.exact, wanted, k, where=where, calibrate=calibrate)
-        table = self._proposed(wanted, replace(effort, shortlist=max(k, effort.shortlist)), where)
+        wider = replace(effort, shortlist=max(k, effort.shortlist))
+        table = self.proposed(wanted, wider, _numbers(self.settings), where)
         scores = wanted.scores(embedding_of(table), self.exact, calibrate)
         sample = self._others(version, left, set(table["seq"].to_pylist()))
         return replace(
@@ -78,18 +79,16 @@ class Approximate:
         return self.store.nearest(
             self.lift.queries(query)[0],
             columns,
-            metric=self.lift.metric,
             count=effort.shortlist,
             probes=effort.probes,
             where=where,
         )
 
-    def _proposed(self, wanted: Wanted, effort: Effort, where: str | None) -> pa.Table:
-        """The proposals for every part of a query, each row once."""
-        parts = [
-            self.proposals(one, effort, _numbers(self.settings), where)
-            for one in wanted.proposals()
-        ]
+    def proposed(
+        self, wanted: Wanted, effort: Effort, columns: Sequence[str], where: str | None = None
+    ) -> pa.Table:
+        """The proposals for every part of a query, each row once; `columns` include seq."""
+        parts = [self.proposals(one, effort, columns, where) for one in wanted.proposals()]
         whole = pa.concat_tables(parts)
         _, first = np.unique(whole["seq"].to_numpy(), return_index=True)
         return whole.take(first)

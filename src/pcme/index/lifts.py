@@ -6,43 +6,51 @@ that have one:
 * *distance*, for every score that falls with E‖z₁−z₂‖²: [μ; √Σσ²] for items, [μ; 0] for queries.
   Its L2 is the expected squared distance less the query's own spread: exact for `csd`, `csd_prob`
   and (without the last number) `mean`; the order `match_prob` has nearly.
-* *density*, for overlap and its kin: M + L of `pcme.elk` has no finite inner product, but
-  1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right where the item's variance v₂ is the usual one, v̄, for
-  any query, and separates. With d log(v₁+v₂) from the same, the score is an inner product of 3D
-  numbers. Plain distances are useless here (docs/SEARCH.md has the figures).
+* *density*, for overlap and its kin. M + L of `pcme.elk` is no finite inner product, but
+  1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right for any query where the item's variance v₂ is the
+  usual one, v̄, and it separates; so does the logarithm. That is an inner product of 3D numbers,
+  most of which matter little: the directions in which the products of real queries and items vary
+  most are kept. Plain distances are useless here, and so are codes of a few bits: what decides are
+  small differences of large numbers (docs/SEARCH.md has the figures).
 """
 
-import base64
-import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 import numpy as np
+import safetensors.numpy
 from jaxtyping import Float, Float32, Float64
+from safetensors import SafetensorError
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import FormatError
 from pcme.index.settings import Settings
 from pcme.scores.densities import DensityScore
 
-__all__ = ["DensityLift", "DistanceLift", "Lift", "lift_of", "width_of"]
+__all__ = ["DISTANCES", "Codes", "DensityLift", "DistanceLift", "Lift", "lift_of", "width_of"]
 
 ALIGNED = 16
 """Vectors are filled up to a multiple of this: product quantisation cuts them into equal parts."""
-
 DISTANCES = ("mean", "csd", "csd_prob", "match_prob")
-FITTED_ON = 4096
-"""Items at the most whose averages a density lift is made of."""
+KEPT = 127
+"""Directions of a density lift that are kept; with the length they make 128 numbers."""
+FAR = 300.0
+"""How much longer than an item a query of an inner product is."""
+RIDGE = 1.0
+"""How much every direction counts beside those in which the queries it is fitted on vary: with few
+of them, others vary elsewhere too (measured on trained embeddings, docs/SEARCH.md)."""
+
+
+Codes = Literal["product", "none"]
+"""How an engine may shorten the vectors: pieces by a codebook, or not at all."""
 
 
 class Lift(ABC):
-    """How items and queries become vectors for an engine."""
+    """How items and queries become vectors for an engine that compares them by L2."""
 
-    metric: ClassVar[Literal["l2", "dot"]]
     width: int
-    piece: ClassVar[int]
-    """How many numbers a quantiser takes for one."""
+    codes: ClassVar[Codes]
 
     @abstractmethod
     def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
@@ -52,35 +60,17 @@ class Lift(ABC):
     def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
         """The vectors to search by."""
 
-    @abstractmethod
-    def to_json(self) -> str:
-        """All it depends on."""
-
 
 def width_of(settings: Settings) -> int | None:
-    """How many numbers the engine's vector of an item has; None for a score without a lift."""
-    if settings.score.kind in DISTANCES:
-        return _aligned(settings.dim + 1)
-    if isinstance(settings.score.create(), DensityScore):
-        return _aligned(3 * settings.dim + 1)
-    return None
+    """How many numbers every item's vector has from the beginning; None without such a vector."""
+    return _aligned(settings.dim + 1) if settings.score.kind in DISTANCES else None
 
 
-def lift_of(settings: Settings, stored: str | None, sample: Embedding | None) -> Lift | None:
-    """The lift of an index: as stored, or made from some items; None where there is none."""
-    width = width_of(settings)
-    if width is None:
-        return None
-    if settings.score.kind in DISTANCES:
+def lift_of(settings: Settings, stored: bytes | None = None) -> Lift | None:
+    """The lift of an index, as stored where it was fitted; None where there is none so far."""
+    if (width := width_of(settings)) is not None:
         return DistanceLift(width, by_spread=settings.score.kind != "mean")
-    if stored is not None:
-        return DensityLift.from_json(stored, width)
-    if sample is None:
-        return None
-    assert isinstance(sample, Gaussian)
-    score = settings.score.create()
-    assert isinstance(score, DensityScore)
-    return DensityLift.fitted(sample, score.weights(settings.dim), width)
+    return None if stored is None else DensityLift.from_bytes(stored)
 
 
 @dataclass(frozen=True)
@@ -89,15 +79,13 @@ class DistanceLift(Lift):
 
     width: int
     by_spread: bool = True
-    metric: ClassVar[Literal["l2", "dot"]] = "l2"
-    piece: ClassVar[int] = 16
+    codes: ClassVar[Codes] = "product"
 
     def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
         """The mean, and for a Gaussian how wide it is."""
         found = self.queries(items)
         if isinstance(items, Gaussian) and self.by_spread:
-            total = items.variance.double().sum(-1)
-            found[:, items.dim] = total.sqrt().numpy()
+            found[:, items.dim] = items.variance.double().sum(-1).sqrt().numpy()
         return found
 
     def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
@@ -107,104 +95,122 @@ class DistanceLift(Lift):
         found[:, : queries.dim] = mean.numpy()
         return found
 
-    def to_json(self) -> str:
-        """It depends on nothing that is not in the settings."""
-        return "{}"
-
 
 @dataclass(frozen=True, eq=False)
 class DensityLift(Lift):
-    """An inner product of 3D numbers and one for the volume; see the module.
+    """An inner product in a few directions; all items have one length, so that L2 orders by it."""
 
-    `centre` moves the means, where products cancel least; `shift` and `stretch` make the columns
-    comparable, so that a quantiser spends its bits where a query's weights are large.
-    """
-
-    weights: tuple[float, float, float]
-    width: int
+    weights: Float64[np.ndarray, "3"]
+    """α, β, γ of the score."""
     centre: Float64[np.ndarray, " d"]
     usual: Float64[np.ndarray, " d"]
     """v̄, the items' mean variance."""
+    reach: Float64[np.ndarray, " d"]
+    """z, the sum of the items' and the queries' mean variance."""
     shift: Float64[np.ndarray, " c"]
-    stretch: Float64[np.ndarray, " c"]
-    metric: ClassVar[Literal["l2", "dot"]] = "dot"
-    piece: ClassVar[int] = 4  # the differences that decide are small beside the numbers
+    of_items: Float64[np.ndarray, "c p"]
+    of_queries: Float64[np.ndarray, "c p"]
+    length: Float64[np.ndarray, "1"]
+    codes: ClassVar[Codes] = "none"
 
     @classmethod
-    def fitted(
-        cls, sample: Gaussian, weights: tuple[float, float, float], width: int
-    ) -> "DensityLift":
-        """From some items, which also stand in for queries."""
-        some = sample[:FITTED_ON]
-        centre, usual = (t.double().mean(0).numpy() for t in (some.mean, some.variance))
-        plain = np.zeros(3 * some.dim + 1), np.ones(3 * some.dim + 1)
-        first = cls(weights, width, centre, usual, *plain)
-        typical = np.sqrt(np.square(first._weighted(some)).mean(0))
-        return cls(
-            weights, width, centre, usual, first._features(some).mean(0), np.maximum(typical, 1e-9)
-        )
+    def fitted(cls, score: DensityScore, items: Gaussian, queries: Gaussian) -> "DensityLift":
+        """From some items and some queries.
 
-    def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
-        """What a query's weights multiply."""
-        return self._filled((self._features(items) - self.shift) * self.stretch)
-
-    def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
-        """The weights of a query."""
-        return self._filled(self._weighted(queries) / self.stretch)
-
-    def _features(self, items: Embedding) -> Float64[np.ndarray, "n c"]:
-        assert isinstance(items, Gaussian)
-        mean, variance = self._numbers(items)
-        fade = np.exp(-variance / self._reach)
-        volume = items.log_sigma.double().mean(-1, keepdim=True).numpy() * items.dim
-        return np.concatenate((fade, mean * fade, mean * mean * fade, volume), 1)
-
-    def _weighted(self, queries: Embedding) -> Float64[np.ndarray, "q c"]:
-        """Coefficients of −α M − β L + γ Σ log σ₂ in the features."""
-        assert isinstance(queries, Gaussian)
-        alpha, beta, gamma = self.weights
-        mean, variance = self._numbers(queries)
-        slope = np.exp(self.usual / self._reach) / (variance + self.usual)
-        steep = alpha * slope
-        parts = (beta * self._reach * slope - steep * mean * mean, 2 * steep * mean, -steep)
-        return np.concatenate((*parts, np.full((len(mean), 1), gamma)), 1)
+        With second moments Q = G Gᵀ of the queries' weights and covariance C of the items'
+        features, the leading eigenvectors of Gᵀ C G keep the most of the products' variance.
+        """
+        weights = np.array(score.weights(items.dim))
+        centre = items.mean.double().mean(0).numpy()
+        usual, asked = (g.variance.double().mean(0).numpy() for g in (items, queries))
+        frame = (weights, centre, usual, usual + asked)
+        features, wanted = _features(frame, items), _wanted(frame, queries)
+        shift = features.mean(0)
+        root, inverse = _roots(wanted.T @ wanted / len(wanted))
+        _, vectors = np.linalg.eigh(root.T @ np.cov(features.T) @ root)
+        kept = vectors[:, ::-1][:, :KEPT]
+        longest = np.linalg.norm((features - shift) @ root @ kept, axis=1).max()
+        return cls(*frame, shift, root @ kept, inverse @ kept, np.array([1.2 * longest + 1e-9]))
 
     @property
-    def _reach(self) -> Float64[np.ndarray, " d"]:
-        """z = 2 v̄: where query and item are as wide as usual the slopes agree too."""
-        return 2 * self.usual
+    def width(self) -> int:  # type: ignore[override]
+        """The directions and one more number, filled up."""
+        return _aligned(self.of_items.shape[1] + 1)
 
-    def _numbers(
-        self, items: Gaussian
-    ) -> tuple[Float64[np.ndarray, "n d"], Float64[np.ndarray, "n d"]]:
-        return items.mean.double().numpy() - self.centre, items.variance.double().numpy()
+    def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
+        """The features in the directions that are kept, and what they lack in length."""
+        assert isinstance(items, Gaussian)
+        kept = (_features(self._frame, items) - self.shift) @ self.of_items
+        lacking = np.maximum(self.length**2 - np.square(kept).sum(1), 0.0)
+        return self._filled(np.concatenate((kept, np.sqrt(lacking)[:, None]), 1))
+
+    def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
+        """The weights in these directions, so long that of ‖q − x‖² little but −2⟨q, x⟩ counts."""
+        assert isinstance(queries, Gaussian)
+        kept = _wanted(self._frame, queries) @ self.of_queries
+        length = np.maximum(np.linalg.norm(kept, axis=1, keepdims=True), 1e-30)
+        return self._filled(kept * (FAR * self.length / length))
+
+    def to_bytes(self) -> bytes:
+        """All it is made of."""
+        arrays = {one.name: np.ascontiguousarray(getattr(self, one.name)) for one in fields(self)}
+        return safetensors.numpy.save(arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "DensityLift":
+        """What `to_bytes` wrote."""
+        try:
+            arrays = safetensors.numpy.load(data)
+            return cls(**{one.name: arrays[one.name] for one in fields(cls)})
+        except (SafetensorError, KeyError) as error:
+            raise FormatError(f"the index's lift is damaged - {error} - tune it again") from error
+
+    @property
+    def _frame(self) -> "_Frame":
+        return self.weights, self.centre, self.usual, self.reach
 
     def _filled(self, values: Float[np.ndarray, "n c"]) -> Float32[np.ndarray, "n l"]:
         found = np.zeros((len(values), self.width), np.float32)
         found[:, : values.shape[1]] = values
         return found
 
-    def to_json(self) -> str:
-        """The averages it was made of."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        packed = {
-            n: base64.b64encode(a.astype("<f8").tobytes()).decode() for n, a in arrays.items()
-        }
-        return json.dumps({"weights": self.weights, **packed})
 
-    @classmethod
-    def from_json(cls, text: str, width: int) -> "DensityLift":
-        """What `to_json` wrote."""
-        try:
-            record = json.loads(text)
-            arrays = [np.frombuffer(base64.b64decode(record[name]), "<f8") for name in _ARRAYS]
-            alpha, beta, gamma = record["weights"]
-            return cls((alpha, beta, gamma), width, *arrays)
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError(f"the index's lift is damaged - {error}") from error
+_Frame = tuple[
+    Float64[np.ndarray, "3"],
+    Float64[np.ndarray, " d"],
+    Float64[np.ndarray, " d"],
+    Float64[np.ndarray, " d"],
+]
 
 
-_ARRAYS = ("centre", "usual", "shift", "stretch")
+def _features(frame: _Frame, items: Gaussian) -> Float64[np.ndarray, "n c"]:
+    """e^(−v/z), μ e^(−v/z), μ² e^(−v/z) and Σ log σ of each item."""
+    _, centre, _, reach = frame
+    mean = items.mean.double().numpy() - centre
+    fade = np.exp(-items.variance.double().numpy() / reach)
+    volume = items.log_sigma.double().mean(-1, keepdim=True).numpy() * items.dim
+    return np.concatenate((fade, mean * fade, mean * mean * fade, volume), 1)
+
+
+def _wanted(frame: _Frame, queries: Gaussian) -> Float64[np.ndarray, "q c"]:
+    """The coefficients of −α M − β L + γ Σ log σ₂ in the features, for each query."""
+    (alpha, beta, gamma), centre, usual, reach = frame
+    mean = queries.mean.double().numpy() - centre
+    slope = np.exp(usual / reach) / (queries.variance.double().numpy() + usual)
+    steep = alpha * slope
+    parts = (beta * reach * slope - steep * mean * mean, 2 * steep * mean, -steep)
+    return np.concatenate((*parts, np.full((len(mean), 1), gamma)), 1)
+
+
+def _roots(
+    moments: Float64[np.ndarray, "c c"],
+) -> tuple[Float64[np.ndarray, "c c"], Float64[np.ndarray, "c c"]]:
+    """(G, G^−T) with G Gᵀ = Q and a ridge relative to each column's own size."""
+    size = np.sqrt(np.maximum(np.diag(moments), 1e-30))
+    values, vectors = np.linalg.eigh(moments / np.outer(size, size) + RIDGE * np.eye(len(size)))
+    bent = np.sqrt(np.maximum(values, RIDGE / 2))
+    root = (size[:, None] * vectors) * bent @ vectors.T
+    return root, (vectors / size[:, None]) / bent @ vectors.T
 
 
 def _aligned(width: int) -> int:

@@ -1,5 +1,6 @@
 """Search in memory: exact, by a scan with a proof; combined queries by scoring everything."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,24 @@ class InMemory:
             else self._answer(one, next(found), rows)
             for one in wanted
         ]
+
+    def among(
+        self,
+        one: Wanted,
+        seq: Int64[np.ndarray, " m"],
+        k: int,
+        *,
+        where: str | None = None,
+        calibrate: Calibrate | None = None,
+    ) -> Answer:
+        """The k best of those that were proposed, known by `seq`."""
+        self.resident.refresh(self.store)
+        rows, places = self._rows(where), self.resident.places(seq)
+        count = len(self.resident) if rows is None else len(rows)
+        if one.embedding is None:
+            return replace(self._combined(one, k, places, calibrate), searched=count, exact=False)
+        found = self.scan.ranked(one.embedding, places, k, count)
+        return replace(self._answer(one, found, rows), exact=False)
 
     def _rows(self, where: str | None) -> Int64[np.ndarray, " m"] | None:
         """The places that a filter leaves, ascending; None: all."""

@@ -43,6 +43,13 @@ class Reader:
             return Wanted(self._fitted(encoded.embedding), note=note)
         return Wanted(None, encoded, note=note)
 
+    def single(self, query: Query) -> Embedding:
+        """The embedding of a query that is no combination."""
+        found = self.wanted(query).embedding
+        if found is None:
+            raise ConfigError("a combination of queries has no embedding of its own")
+        return found
+
     def _single(self, query: object) -> Wanted:
         if isinstance(query, str):
             embedding, note = self.encoder.text(query)

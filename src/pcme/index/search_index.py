@@ -12,14 +12,14 @@ proves that nothing was missed, for a large one the engine's approximate index. 
 model's own score, which alone decides the order.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pcme import algebra, scores
 from pcme.data.problems import Problems
+from pcme.embedding import joined
 from pcme.errors import ConfigError, DataError
 from pcme.index.checking import Verified, verify
 from pcme.index.columns import INTERNAL, Kind, schema
@@ -35,15 +35,8 @@ from pcme.index.queries import Query, Reader
 from pcme.index.resident import bytes_of
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
-from pcme.index.tuning import (
-    DEPTH,
-    Tuning,
-    best_of,
-    partitions_for,
-    require_tunable,
-    stand_ins,
-    trials,
-)
+from pcme.index.tuner import tuned
+from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins
 from pcme.index.values import Exact
 from pcme.index.wanted import Answer, Wanted
 from pcme.index.writer import Added, Existing, Writer
@@ -70,6 +63,7 @@ class SearchIndex:
         self._reader = Reader(settings, encoder)
         self._writer = Writer(settings, store, encoder)
         self._memory = InMemory(settings, store)
+        self._engine: tuple[Tuning, Approximate] | None = None
 
     @classmethod
     def create(
@@ -221,36 +215,42 @@ class SearchIndex:
         `queries` should be like those to come; without any, items of the index stand in for them.
         """
         self._store.version()
-        rows, lift = self._store.count(), self._writer.lift()
-        require_tunable(self._store.uri, rows, self.settings.score.kind, lift, target)
-        assert lift is not None
-        chosen = stand_ins(self._store) if queries is None else queries
-        wanted = [self._reader.wanted(query) for query in chosen]
-        begin = time.perf_counter()
-        truth = [answer.ids for answer in self._exact(wanted, DEPTH, None)]
-        took = 1e3 * (time.perf_counter() - begin) / len(wanted)
-        with self._store.writing():
-            self._store.build_ann(lift.metric, partitions_for(rows), lift.width // lift.piece)
-        engine = Approximate(self.settings, self._store, lift)
-        found = trials(engine, wanted, truth, target=target, rows=rows, progress=progress)
-        tuning = Tuning(best_of(found, target), target, took, rows, len(wanted), tuple(found))
-        with self._store.writing():
-            self._store.note(tuning=tuning.to_json())
-        return tuning
+        require_tunable(self.path, self._store.count(), self.settings, target)
+        if queries is None:
+            asked = stand_ins(self._store)
+        else:
+            asked = joined([self._reader.single(query) for query in queries])
+        return tuned(
+            self._writer,
+            asked,
+            lambda one: self._exact([one], DEPTH, None)[0].ids,
+            target=target,
+            progress=progress,
+        )
+
+    def load(self) -> None:
+        """Take all embeddings into memory, as a server does once: every search is then quicker."""
+        self._memory.resident.refresh(self._store)
 
     def _answers(
         self, wanted: list[Wanted], k: int, where: str | None, exact: bool | None
     ) -> list[Answer]:
         """By the engine where it was tuned and the index is large, or exactness is waived."""
         tuning = None if exact else self._tuning()
-        if tuning is None or (exact is None and self._store.count() <= SMALL):
+        small = self._store.count() <= SMALL
+        if tuning is None or (exact is None and (small or not tuning.worthwhile)):
             return self._exact(wanted, k, where)
-        return [
-            self._approximate.answer(
-                one, k, tuning.chosen.effort, where=where, calibrate=self._calibrate
-            )
-            for one in wanted
-        ]
+        return [self._approximately(one, k, where, tuning) for one in wanted]
+
+    def _approximately(self, one: Wanted, k: int, where: str | None, tuning: Tuning) -> Answer:
+        """Proposals by the engine; their scores from memory, if all is there anyway."""
+        engine = self._engine_of(tuning)
+        if not len(self._memory.resident):
+            effort = tuning.chosen.effort
+            return engine.answer(one, k, effort, where=where, calibrate=self._calibrate)
+        effort = replace(tuning.chosen.effort, shortlist=max(k, tuning.chosen.effort.shortlist))
+        seq = engine.proposed(one, effort, ["seq"], where)["seq"].to_numpy()
+        return self._memory.among(one, seq, k, where=where, calibrate=self._calibrate)
 
     def _exact(self, wanted: list[Wanted], k: int, where: str | None) -> list[Answer]:
         """In memory as far as that goes, else streamed."""
@@ -262,11 +262,13 @@ class SearchIndex:
             for one in wanted
         ]
 
-    @cached_property
-    def _approximate(self) -> Approximate:
-        lift = self._writer.lift()
-        assert lift is not None  # it was tuned
-        return Approximate(self.settings, self._store, lift)
+    def _engine_of(self, tuning: Tuning) -> Approximate:
+        """Made anew whenever the index was tuned anew: its vectors are then others."""
+        if self._engine is None or self._engine[0] != tuning:
+            lift = self._writer.lift()
+            assert lift is not None  # it was tuned
+            self._engine = tuning, Approximate(self.settings, self._store, lift)
+        return self._engine[1]
 
     @property
     def _calibrate(self) -> algebra.Calibrate | None:
@@ -275,7 +277,7 @@ class SearchIndex:
 
     def _tuning(self) -> Tuning | None:
         stored = self._store.notes().get("tuning")
-        return None if stored is None else Tuning.from_json(stored, self._store.uri)
+        return Tuning.from_json(stored, self.path) if stored else None
 
     def _known(self, ids: set[str]) -> dict[str, dict[str, Any]]:
         """What is known of these items beside their embeddings."""

@@ -4,13 +4,14 @@ What is added here: one writer at a time (a lock file), acknowledged writes that
 (the engine renames, but does not flush), and errors that say what to do.
 """
 
+import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from jaxtyping import Float32
 
 from pcme.atomic import sync
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.columns import INTERNAL
+from pcme.index.columns import INTERNAL, vectors_column
 
 __all__ = ["Store", "quoted"]
 
@@ -27,6 +28,10 @@ TABLE = "items"
 LOCK = ".writer.lock"
 WAIT = 60.0
 """Seconds that a writer waits for another one."""
+PIECE = 16
+"""Numbers of a vector that product quantisation replaces by one byte."""
+FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
+"""What the system says when a disk, or a share of one, takes no more."""
 AT_ONCE = 8192
 """Rows of a batch that is read."""
 
@@ -34,9 +39,9 @@ AT_ONCE = 8192
 class Store:
     """The table of an index, in a folder or at an object store's URI."""
 
-    def __init__(self, uri: str, table: Any) -> None:  # noqa: ANN401 - lancedb has no public types
+    def __init__(self, uri: str, base: Any, table: Any) -> None:  # noqa: ANN401 - lancedb's own
         self.uri = uri
-        self._table = table
+        self._base, self._table = base, table
         self._version = -1
         self._schema: pa.Schema | None = None
 
@@ -51,9 +56,10 @@ class Store:
         ):
             raise ConfigError(f"{uri} exists already - open it, or give another folder")
         with _translated(uri, "cannot be made"):
-            table = _connect(uri).create_table(TABLE, schema=schema)
+            base = _engine().connect(uri)
+            table = base.create_table(TABLE, schema=schema)
             table.create_index("id", config=_engine().index.BTree(), name="id")
-        store = cls(uri, table)
+        store = cls(uri, base, table)
         store._flush(0.0)
         return store
 
@@ -64,7 +70,8 @@ class Store:
         if folder is not None and not (folder / f"{TABLE}.lance").is_dir():
             raise FormatError(f"{uri} is not an index - make one with `pcme index create`")
         with _translated(uri, "cannot be opened"):
-            return cls(uri, _connect(uri).open_table(TABLE))
+            base = _engine().connect(uri)
+            return cls(uri, base, base.open_table(TABLE))
 
     @property
     def schema(self) -> pa.Schema:
@@ -116,21 +123,20 @@ class Store:
         vector: Float32[np.ndarray, " l"],
         columns: Sequence[str],
         *,
-        metric: str,
         count: int,
         probes: int,
         where: str | None = None,
     ) -> pa.Table:
         """The rows the engine takes for the nearest, best first.
 
-        More than `probes` partitions are looked at where a filter leaves too few rows in them.
+        More than `probes` partitions are searched where a filter leaves too few rows in them.
         """
         with self._filtering(where):
-            query = self._table.search(vector, vector_column_name="vector").distance_type(metric)
-            query = query.minimum_nprobes(probes).maximum_nprobes(0).limit(count)
+            query = self._table.search(vector, vector_column_name="vector").distance_type("l2")
+            query = query.select([*columns, "_distance"]).limit(count).nprobes(probes)
             if where is not None:
-                query = query.where(where, prefilter=True)
-            return query.select([*columns, "_distance"]).to_arrow()
+                query = query.where(where, prefilter=True).maximum_nprobes(0)
+            return query.to_arrow()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -178,27 +184,68 @@ class Store:
 
     def notes(self) -> dict[str, str]:
         """What is remembered beside the rows: see `note`."""
-        found = self.schema.field("vector" if "vector" in self.schema.names else "mean").metadata
+        found = self.schema.field("mean").metadata
         return {key.decode(): value.decode() for key, value in (found or {}).items()}
 
     def note(self, **values: str) -> None:
         """Remember these texts with the table's next version."""
-        field = "vector" if "vector" in self.schema.names else "mean"
         with self._committing("note"):
-            self._table.update_field_metadata({"path": field, "metadata": values})
+            self._table.update_field_metadata({"path": "mean", "metadata": values})
 
-    def build_ann(self, metric: str, partitions: int, parts: int) -> None:
-        """An IVF-PQ index of the vectors, in place of the one there was."""
-        kind = _engine().index.IvfPq
-        config = kind(
-            distance_type=metric,
-            num_partitions=partitions,
-            num_sub_vectors=parts,
-            max_iterations=25,
-            sample_rate=64,
+    def build_ann(self, partitions: int, codes: Literal["product", "none"]) -> None:
+        """An approximate index of the vectors, in place of the one there was."""
+        kinds = _engine().index
+        common = {
+            "distance_type": "l2",
+            "num_partitions": partitions,
+            "max_iterations": 25,
+            "sample_rate": 64,
+        }
+        width = self.schema.field("vector").type.list_size
+        config = (
+            kinds.IvfPq(**common, num_sub_vectors=width // PIECE)
+            if codes == "product"
+            else kinds.IvfFlat(**common)
         )
         with self._committing("index"):
             self._table.create_index("vector", config=config, name="vector", replace=True)
+
+    def drop_vectors(self) -> None:
+        """Remove the vectors and their index, if there are any; only while writing."""
+        if self.has_ann():
+            with self._committing("drop the index"):
+                self._table.drop_index("vector")
+        if "vector" in self.schema.names:
+            with self._committing("drop the vectors"):
+                self._table.drop_columns(["vector"])
+
+    def fill_vectors(
+        self,
+        width: int,
+        columns: Sequence[str],
+        vectors: Callable[[pa.Table], Float32[np.ndarray, "n l"]],
+    ) -> None:
+        """Give every row a vector, made from some of its columns; only while writing."""
+        self.add_columns([pa.field("vector", pa.list_(pa.float32(), width))])
+        for table in self.batches(["id", *columns]):
+            found = pa.table({"id": table["id"], "vector": vectors_column(vectors(table))})
+            with self._committing("write vectors"):
+                self._table.merge_insert("id").when_matched_update_all().execute(found)
+        self.optimise()
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep bytes beside the rows, in place of what had this name."""
+        table = pa.table({"name": [name], "data": pa.array([data], pa.large_binary())})
+        with self._committing("keep data"):
+            self._base.create_table(name, table, mode="overwrite")
+
+    def attached(self, name: str) -> bytes | None:
+        """What was kept under this name."""
+        with _translated(self.uri, "cannot be read"):
+            if name not in self._base.list_tables().tables:
+                return None
+            found: bytes = self._base.open_table(name).to_arrow()["data"][0].as_py()
+            return found
 
     def has_ann(self) -> bool:
         """Whether the vectors have an index."""
@@ -236,7 +283,7 @@ class Store:
     @contextmanager
     def _committing(self, what: str) -> Iterator[None]:
         begin = time.time()
-        with _translated(self.uri, f"could not {what}: nothing of it is in the index"):
+        with _translated(self.uri, f"could not {what}, and is as it was before"):
             yield
         self._schema = None
         self._flush(begin)
@@ -265,7 +312,7 @@ class Store:
         folder = _local(self.uri)
         if folder is None:
             return
-        for path, _, names in os.walk(folder / f"{TABLE}.lance"):
+        for path, _, names in os.walk(folder):
             fresh = [n for n in names if os.stat(f"{path}/{n}").st_mtime >= since - 1]
             for name in fresh:
                 sync(Path(path, name))
@@ -288,7 +335,7 @@ def _local(uri: str) -> Path | None:
 
 def _engine() -> Any:  # noqa: ANN401
     """lancedb, imported when an index is first used."""
-    os.environ.setdefault("LANCE_LOG", "error")  # else it warns on stderr about its own future
+    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns on stderr about its own future
     try:
         import lancedb
         import lancedb.index
@@ -299,10 +346,6 @@ def _engine() -> Any:  # noqa: ANN401
     return lancedb
 
 
-def _connect(uri: str) -> Any:  # noqa: ANN401
-    return _engine().connect(uri)
-
-
 @contextmanager
 def _translated(uri: str, what: str) -> Iterator[None]:
     """The engine's errors as ours."""
@@ -310,5 +353,9 @@ def _translated(uri: str, what: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         reason = str(error).partition(", /root/")[0]
-        hint = "make room on the disk" if "os error 28" in reason else "see `pcme index verify`"
+        full = any(
+            f"os error {number}" in reason or getattr(error, "errno", None) == number
+            for number in FULL
+        )
+        hint = "make room on the disk" if full else "see `pcme index verify`"
         raise FormatError(f"{uri} {what} - {reason:.400} - {hint}") from error

@@ -12,16 +12,18 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from pcme.data.streams import stream
-from pcme.embedding import Embedding
+from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
 from pcme.index.columns import embedding_of
 from pcme.index.engine import Approximate, Effort
-from pcme.index.lifts import Lift
+from pcme.index.lifts import DensityLift, width_of
+from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.wanted import Wanted
+from pcme.scores.densities import DensityScore
 
-__all__ = ["DEPTH", "Trial", "Tuning", "best_of", "partitions_for"]
-__all__ += ["require_tunable", "stand_ins", "trials"]
+__all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "fitted", "partitions_for"]
+__all__ += ["require_tunable", "sampled", "stand_ins", "trials"]
 
 Progress = Callable[[int, int], None]
 
@@ -31,7 +33,10 @@ PROBES = (5, 10, 20, 40, 80, 160, 320, 640, 1280)
 SHORTLISTS = (50, 100, 200, 400, 800, 1600)
 LEAST = 4096
 """Items below which there is nothing to tune."""
-STAND_INS = 100
+FITTED = 1024
+"""Queries at the most that a density lift is fitted on, and a quarter of the items."""
+MEASURED = 100
+"""Queries by which recall is measured."""
 TIMED = 30
 """Queries by which an effort is timed."""
 
@@ -61,6 +66,11 @@ class Tuning:
         """Whether any effort had the recall that was asked for."""
         return self.chosen.recall >= self.target
 
+    @property
+    def worthwhile(self) -> bool:
+        """Whether it is also faster than to search everything; else searches stay exact."""
+        return self.reached and self.chosen.milliseconds < self.exact_milliseconds
+
     def to_json(self) -> str:
         """As JSON, to be kept with the index."""
         return _ADAPTER.dump_json(self).decode()
@@ -86,26 +96,45 @@ def partitions_for(rows: int) -> int:
     return int(2 ** round(np.log2(max(rows, 4)) / 2))
 
 
-def require_tunable(where: str, rows: int, score: str, lift: Lift | None, target: float) -> None:
+def require_tunable(where: str, rows: int, settings: Settings, target: float) -> None:
     """An error that says why an index has nothing to tune, or not to this recall."""
     if not 0 < target <= 1:
         raise ConfigError(f"a recall is above 0 and at most 1 - got {target}")
-    if lift is None or rows < LEAST:
+    score = settings.score.create()
+    if rows < LEAST or not (width_of(settings) or isinstance(score, DensityScore)):
         raise ConfigError(
-            f'{where} cannot be tuned - it has {rows:,} items, ranked by "{score}" - {LEAST:,} are '
-            "the least, and the score must be a distance or a density; every search is exact"
+            f'{where} cannot be tuned - it has {rows:,} items, ranked by "{settings.score.kind}" - '
+            f"{LEAST:,} are the least, and the score must be a distance or a density; until then "
+            "every search is exact"
         )
 
 
-def stand_ins(store: Store) -> list[Embedding]:
-    """Items of an index in the place of queries: captions, if it has any."""
-    captions = store.read(["seq"], "kind = 'caption'")["seq"].to_numpy()
-    every = captions if len(captions) else store.read(["seq"])["seq"].to_numpy()
-    some = stream(0, "queries").choice(every, min(STAND_INS, len(every)), replace=False)
-    columns = [name for name in ("mean", "log_sigma") if name in store.schema.names]
-    listed = ", ".join(map(str, some.tolist()))
-    found = embedding_of(store.read(columns, f"seq IN ({listed})"))
-    return [found[n] for n in range(len(found))]
+def sampled(store: Store, count: int, where: str | None = None) -> Embedding | None:
+    """Some items, drawn evenly; None where there are none."""
+    every = store.read(["seq"], where)["seq"].to_numpy()
+    if not len(every):
+        return None
+    some = stream(0, "sample").choice(every, min(count, len(every)), replace=False)
+    columns = [name for name in ("seq", "mean", "log_sigma") if name in store.schema.names]
+    found = store.read(columns, f"seq IN ({', '.join(map(str, some.tolist()))})")
+    by_seq = np.argsort(found["seq"].to_numpy())
+    return embedding_of(found.take(by_seq[np.argsort(np.argsort(some))]))  # in the order drawn
+
+
+def stand_ins(store: Store) -> Embedding:
+    """Items in the place of queries: captions, if there are any."""
+    found = sampled(store, FITTED, "kind = 'caption'")
+    found = sampled(store, FITTED) if found is None else found
+    assert found is not None  # there are enough items to tune
+    return found
+
+
+def fitted(score: DensityScore, store: Store, queries: Embedding) -> DensityLift:
+    """The lift that keeps the most of what these queries find in these items."""
+    items = sampled(store, 4 * FITTED)
+    assert isinstance(items, Gaussian)
+    assert isinstance(queries, Gaussian)
+    return DensityLift.fitted(score, items, queries)
 
 
 def trials(

@@ -7,12 +7,11 @@ from typing import Literal
 import pyarrow as pa
 
 from pcme.data.problems import Problems
-from pcme.embedding import Embedding
 from pcme.errors import ConfigError, DataError
-from pcme.index.columns import Rows
+from pcme.index.columns import Rows, embedding_of
 from pcme.index.encoder import Encoder
 from pcme.index.items import Source
-from pcme.index.lifts import Lift, lift_of
+from pcme.index.lifts import DensityLift, Lift, lift_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store, quoted
 
@@ -22,6 +21,8 @@ Progress = Callable[[int, int], None]
 Existing = Literal["skip", "replace", "error"]
 """What to do with an item whose id is in the index already."""
 IDS_AT_ONCE = 500
+LIFT = "lift"
+"""Under which name a fitted lift is kept."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,22 @@ class Writer:
         with self.store.writing():
             return self.store.delete(where)
 
-    def lift(self, sample: Embedding | None = None) -> Lift | None:
-        """The lift of the index; the first items decide what a density lift is made of."""
-        stored = self.store.notes().get("lift")
-        lift = lift_of(self.settings, stored, sample)
-        if lift is not None and stored is None and sample is not None:
-            self.store.note(lift=lift.to_json())
-        return lift
+    def lift(self) -> Lift | None:
+        """That of the index; a density lift is there once the index was tuned."""
+        if "vector" not in self.store.schema.names:
+            return None
+        return lift_of(self.settings, self.store.attached(LIFT))
+
+    def refit(self, lift: DensityLift) -> None:
+        """Give every item a vector by another lift. Until that is done, searches are exact."""
+        columns = ["mean", "log_sigma"]
+        with self.store.writing():
+            self.store.note(tuning="")
+            self.store.drop_vectors()
+            self.store.attach(LIFT, lift.to_bytes())
+            self.store.fill_vectors(
+                lift.width, columns, lambda table: lift.items(embedding_of(table))
+            )
 
     def _piece(
         self, source: Source, places: range, existing: Existing, problems: Problems
@@ -120,7 +130,7 @@ class Writer:
 
     def _table(self, rows: Rows) -> pa.Table:
         self._make_columns(rows.metadata)
-        lift = self.lift(rows.embedding)
+        lift = self.lift()
         vectors = None if lift is None else lift.items(rows.embedding)
         return rows.table(self.store.schema, vectors, self.store.next_number())
 

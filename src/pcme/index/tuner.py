@@ -1,0 +1,55 @@
+"""Tuner: from an index without an approximate index to one that is known to be good enough."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+from pcme.embedding import Embedding
+from pcme.index.engine import Approximate
+from pcme.index.tuning import MEASURED, Tuning, best_of, fitted, partitions_for, trials
+from pcme.index.wanted import Wanted
+from pcme.index.writer import Writer
+from pcme.scores.densities import DensityScore
+
+__all__ = ["tuned"]
+
+
+def tuned(
+    writer: Writer,
+    asked: Embedding,
+    true_ids: Callable[[Wanted], list[str]],
+    *,
+    target: float,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Tuning:
+    """Fit a lift where one is needed, build, measure against `true_ids`, and keep what is best."""
+    store, settings = writer.store, writer.settings
+    score = settings.score.create()
+    if isinstance(score, DensityScore):
+        writer.refit(fitted(score, store, asked))
+    lift = writer.lift()
+    assert lift is not None  # the score has one: it was asked before
+    wanted = [Wanted(asked[n]) for n in range(min(MEASURED, len(asked)))]
+    truth, took = _timed(wanted, true_ids)
+    rows = store.count()
+    with store.writing():
+        store.build_ann(partitions_for(rows), lift.codes)
+    engine = Approximate(settings, store, lift)
+    found = trials(engine, wanted, truth, target=target, rows=rows, progress=progress)
+    tuning = Tuning(best_of(found, target), target, took, rows, len(wanted), tuple(found))
+    with store.writing():
+        store.note(tuning=tuning.to_json())
+    return tuning
+
+
+def _timed(
+    wanted: list[Wanted], true_ids: Callable[[Wanted], list[str]]
+) -> tuple[list[list[str]], float]:
+    """(the true answers, the median time of finding one in milliseconds)."""
+    times, truth = [], []
+    true_ids(wanted[0])  # loads what is then in memory
+    for one in wanted:
+        begin = time.perf_counter()
+        truth.append(true_ids(one))
+        times.append(1e3 * (time.perf_counter() - begin))
+    return truth, statistics.median(times)

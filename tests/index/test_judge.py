@@ -1,0 +1,70 @@
+"""Judge: with a confidence beside the model, hits are calibrated, and so is "nothing here"."""
+
+import numpy as np
+import pytest
+
+from pcme import SearchIndex
+from pcme.algebra import all_of
+from pcme.calibrating import calibrate
+from tests.index.worlds import split, untrained
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """(index of images, confidence) of a model that was calibrated."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    untrained().save(folder / "model")
+    found = calibrate(folder / "model", split(images=40))
+    found.confidence.save(folder / "model")
+    index = SearchIndex.create(folder / "index", folder / "model")
+    index.add(split(images=40))
+    return index, found.confidence
+
+
+def test_probabilities_are_calibrated_and_keep_their_order(world):
+    index, confidence = world
+    hits = index.search("a small red bird", k=40)
+    assert hits.calibrated
+    scores = np.array([hit.score for hit in hits])
+    p = [hit.match_probability for hit in hits]
+    assert p == pytest.approx(confidence.probability(scores).tolist())
+    assert p == sorted(p, reverse=True)
+    assert [hit.raw_probability for hit in hits] == pytest.approx(np.exp(scores).tolist())
+    assert hits.query.expected_matches == pytest.approx(sum(p), rel=1e-6)
+    assert hits.query.answerable is confidence.answerable(p[0], gallery=40)
+
+
+def test_the_percentile_is_of_the_query_s_own_side(world):
+    index, confidence = world
+    text, image = index.search("a bird"), index.search(split(images=4).images.load(2))
+    for hits, side in ((text, "captions"), (image, "images")):
+        u = hits.query.uncertainty
+        assert hits.query.percentile == pytest.approx(float(confidence.percentile(u, side=side)))
+    assert hits.record()["query"]["percentile"] is not None
+
+
+def test_a_combination_is_made_of_calibrated_parts(world):
+    index, _ = world
+    parts = [
+        {hit.id: hit.match_probability for hit in index.search(text, k=40)}
+        for text in ("a red bird", "water")
+    ]
+    for hit in index.search(all_of(["a red bird", "water"]), k=40):
+        assert hit.match_probability == pytest.approx(parts[0][hit.id] * parts[1][hit.id], rel=1e-6)
+        assert hit.raw_probability is None
+
+
+def test_an_embedding_has_no_side_to_be_placed_in(world):
+    index, _ = world
+    query = index._reader.single("a bird")
+    found = index.search(query)
+    assert found.query.percentile is None
+    assert found.ids == index.search("a bird").ids
+
+
+def test_hits_above_a_threshold(world):
+    hits = world[0].search("a bird", k=40)
+    middle = hits[20].match_probability
+    assert all(hit.match_probability >= middle for hit in hits.above(middle))
+    assert len(hits.above(middle)) == sum(hit.match_probability >= middle for hit in hits)
+    assert len(hits.above(1.1)) == 0

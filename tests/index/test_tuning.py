@@ -1,0 +1,143 @@
+"""Tuning: recall that is measured, effort that is kept, searches that use it."""
+
+import numpy as np
+import pytest
+
+from pcme import ConfigError, Gaussian, SearchIndex, scores
+from pcme.algebra import any_of
+from pcme.index import engine, search_index, tuning
+from tests.helpers import random_gaussians
+from tests.index.worlds import names
+
+COUNT, DIM = 5000, 12
+
+
+@pytest.fixture(scope="module", params=["csd_prob", "overlap"])
+def tuned(request, tmp_path_factory):
+    """(index that was tuned, its items, queries)."""
+    score = scores.create(request.param)
+    items, queries = (random_gaussians(n, DIM, seed=n, log_sigma=-1.5) for n in (COUNT, 60))
+    path = tmp_path_factory.mktemp("tuned") / "index"
+    index = SearchIndex.create(path, dim=DIM, score=score, spread="diagonal")
+    index.add(items, {"number": list(range(COUNT))}, ids=names(COUNT))
+    index.tune([queries[n] for n in range(30)], target=0.95)
+    return index, items, queries
+
+
+def recall(index, items, queries, **options):
+    """Recall@10 of searches by these queries, against scoring everything."""
+    score = index.settings.score.create()
+    best = score.topk(queries, items, k=10).ids.tolist()
+    found = [index.search(queries[n], k=10, exact=False, **options) for n in range(len(queries))]
+    assert not any(hits.exact for hits in found)
+    hits = [
+        np.isin(names(1, n), one.ids) for row, one in zip(best, found, strict=True) for n in row
+    ]
+    return float(np.mean(hits))
+
+
+def test_the_target_is_reached_and_kept_with_the_index(tuned):
+    index, items, queries = tuned
+    found = SearchIndex.open(index.path).describe()
+    assert found.effort["recall"] >= 0.95
+    assert found.approximate == COUNT
+    assert recall(index, items, queries[30:]) > 0.9  # queries it was not tuned on
+
+
+def test_candidates_are_scored_from_disk_or_from_memory_alike(tuned):
+    index, _, queries = tuned
+    on_disk = SearchIndex.open(index.path)
+    in_memory = SearchIndex.open(index.path)
+    in_memory.load()
+    for n in range(5):
+        left, right = (one.search(queries[n], exact=False) for one in (on_disk, in_memory))
+        assert left.ids == right.ids
+        assert left[0].score == pytest.approx(right[0].score, rel=1e-4)
+        assert left.searched == right.searched == COUNT
+        a, b = left.query.expected_matches, right.query.expected_matches
+        assert a == pytest.approx(b, rel=0.5, abs=5)
+
+
+def test_small_indexes_are_searched_exactly_unless_told_otherwise(tuned, monkeypatch):
+    index, _, queries = tuned
+    assert index.search(queries[0]).exact
+    monkeypatch.setattr(search_index, "SMALL", 100)
+    assert index.search(queries[0], exact=True).exact
+    stored = index._tuning()
+    assert index.search(queries[0]).exact is not stored.worthwhile
+
+
+def test_a_filter_still_gives_as_many_as_are_asked_for(tuned):
+    index, items, queries = tuned
+    score = index.settings.score.create()
+    for where, left in (("number < 30", 30), ("number % 2 = 0", COUNT // 2)):
+        rows = np.arange(COUNT)[:30] if left == 30 else np.arange(0, COUNT, 2)
+        hits = index.search(queries[0], k=10, where=where, exact=False)
+        assert (len(hits), hits.searched) == (10, left)
+        best = score.topk(queries[0], items[rows.tolist()], k=10).ids[0]
+        assert np.isin(hits.ids, [f"{rows[n]:05d}" for n in best]).mean() > 0.8
+
+
+def test_a_combination_is_looked_for_in_all_its_parts(tuned):
+    index, _, queries = tuned
+    query = any_of([queries[0], queries[1]])
+    exact, nearly = index.search(query, exact=True), index.search(query, exact=False)
+    assert np.isin(nearly.ids, exact.ids).mean() > 0.8
+
+
+def test_what_is_added_later_is_found(tuned):
+    index, _, queries = tuned
+    index.add(queries[0], ids=["late"])
+    assert "late" in index.search(queries[0], k=3, exact=False).ids
+    index.compact()
+    assert "late" in index.search(queries[0], k=3, exact=False).ids
+    assert index.describe().approximate == COUNT + 1
+    assert index.verify().ok
+    index.delete("late")
+    assert "late" not in index.search(queries[0], k=3, exact=False).ids
+
+
+def test_without_queries_items_stand_in(tmp_path):
+    index = SearchIndex.create(tmp_path / "index", dim=4, score="csd", spread="diagonal")
+    index.add(random_gaussians(4200, 4, seed=0), ids=names(4200))
+    found = index.tune(target=0.9)
+    assert (found.reached, found.rows, found.queries) == (True, 4200, tuning.MEASURED)
+    assert index.search(random_gaussians(1, 4, seed=1), exact=False).exact is False
+
+
+def test_what_cannot_be_tuned_says_why(tmp_path):
+    index = SearchIndex.create(tmp_path / "index", dim=4, score="kl", spread="diagonal")
+    index.add(random_gaussians(10, 4, seed=0), ids=names(10))
+    with pytest.raises(ConfigError, match=r'10 items, ranked by "kl"'):
+        index.tune()
+    with pytest.raises(ConfigError, match="a recall is above 0 and at most 1"):
+        index.tune(target=1.5)
+    assert index.search(random_gaussians(1, 4, seed=1), exact=False).exact  # there is nothing else
+
+
+def test_the_best_trial_is_the_cheapest_that_is_good_enough():
+    trials = [
+        tuning.Trial(engine.Effort(5, 50), 0.9, 1.0),
+        tuning.Trial(engine.Effort(10, 50), 0.99, 3.0),
+        tuning.Trial(engine.Effort(5, 100), 0.995, 2.0),
+    ]
+    assert tuning.best_of(trials, 0.99) == trials[2]
+    assert tuning.best_of(trials, 0.999) == trials[2]
+    assert tuning.best_of(trials, 0.5) == trials[0]
+
+
+def test_everything_can_be_streamed_instead(tmp_path, monkeypatch):
+    items = random_gaussians(300, 4, seed=0, log_sigma=-1.5)
+    index = SearchIndex.create(tmp_path / "index", dim=4, score="match_prob", spread="diagonal")
+    index.add(items, {"number": list(range(300))}, ids=names(300))
+    query = Gaussian(items.mean[:1], items.log_sigma[:1] + 0.5)
+    options = [{}, {"where": "number < 50"}, {"where": "false"}]
+    held = [index.search(query, **some) for some in options]
+    monkeypatch.setattr(SearchIndex, "memory_limit", 0)
+    monkeypatch.setattr("pcme.index.store.AT_ONCE", 64)
+    streamed = [index.search(query, **some) for some in options]
+    for left, right in zip(held, streamed, strict=True):
+        assert left.ids == right.ids
+        assert left.exact
+        assert right.exact
+        assert left.query.expected_matches == pytest.approx(right.query.expected_matches, rel=1e-5)
