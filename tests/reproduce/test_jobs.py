@@ -129,7 +129,7 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path):
 
 
 def test_a_process_keeps_its_state_when_it_is_told_to_stop(tmp_path):
-    own = job(tmp_path, "phases.0.epochs=400")
+    own = job(tmp_path, "data.train_species=1000")  # an epoch of 125 steps
     with Processes() as processes:
         errors = []
         waiting = threading.Thread(target=lambda: errors.append(_error(processes, own)))

@@ -90,6 +90,7 @@ def test_seeds_are_runs_of_their_own(tmp_path):
     assert launched == [0, 0, 0, 1, 1, 1]
     assert all(row.values[0] == (0.0, 1.0) for row in result.tables[0].rows)
     assert all(len(set(row.runs)) == 2 for row in result.tables[0].rows)
+    assert result.command == "pcme reproduce dof --data aviary --quick --seeds 2"
     assert [run.seconds for run in result.trainings.values()] == [1.0] * 6
 
 

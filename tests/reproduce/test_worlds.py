@@ -46,6 +46,8 @@ def test_commands_ask_for_what_has_to_be_brought():
     assert "--data-root PATH" in WORLDS["cub"].command("table2")
     assert "--set image.weights=" in WORLDS["coco"].command("table3")
     assert "--set" not in WORLDS["coco"].command("table3", quick=True)
+    changed = WORLDS["coco"].command("table3", seeds=2, changes=["dim=8", "words={}"])
+    assert changed.endswith("--data-root PATH --seeds 2 --set dim=8 --set 'words={}'")
 
 
 def test_an_unknown_world_is_named():

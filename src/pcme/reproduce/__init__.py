@@ -15,7 +15,15 @@ from pcme.errors import ConfigError, PcmeError
 from pcme.recipe import Recipe
 from pcme.reproduce import experiments
 from pcme.reproduce.base import registry
-from pcme.reproduce.planning import Plan, Request, all_jobs, assembled, chosen
+from pcme.reproduce.planning import (
+    QUICK_SEEDS,
+    SEEDS,
+    Plan,
+    Request,
+    all_jobs,
+    assembled,
+    chosen,
+)
 from pcme.reproduce.reporting import report
 from pcme.reproduce.results import Result, write
 from pcme.reproduce.running import Launch, Progress, run_all
@@ -34,8 +42,6 @@ __all__ = [
     "report",
     "reproduce",
 ]
-
-SEEDS, QUICK_SEEDS = 3, 1
 
 
 def names() -> list[str]:

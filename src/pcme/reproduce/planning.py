@@ -21,8 +21,10 @@ from pcme.reproduce.results import (
 )
 from pcme.reproduce.worlds import WORLDS, World
 
-__all__ = ["Plan", "Request", "all_jobs", "assembled", "chosen"]
+__all__ = ["QUICK_SEEDS", "SEEDS", "Plan", "Request", "all_jobs", "assembled", "chosen"]
 
+SEEDS, QUICK_SEEDS = 3, 1
+"""Of each row, where nothing else is asked for."""
 LIBRARIES = ("pcme", "torch", "numpy", "numba")
 
 
@@ -39,6 +41,12 @@ class Request:
     data_root: Path | None
     stamp: str
     """Of the data; see `stamps`."""
+
+    def command(self, experiment: str) -> str:
+        """What to type for it, without what goes without saying."""
+        usual = QUICK_SEEDS if self.quick else SEEDS
+        seeds = None if self.seeds == usual else self.seeds
+        return self.world.command(experiment, quick=self.quick, seeds=seeds, changes=self.changes)
 
     def assignments(self, row: Row) -> list[str]:
         """How a row changes the world's recipe."""
@@ -111,7 +119,7 @@ def assembled(plan: Plan) -> Result:
         kind.where,
         world.name,
         request.quick,
-        world.command(plan.name, quick=request.quick),
+        request.command(plan.name),
         world.base,
         request.seeds,
         tuple(_table(plan, table) for table in plan.tables),

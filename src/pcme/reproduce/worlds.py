@@ -8,6 +8,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, cast
 
 from pcme import methods, recipes
@@ -58,12 +59,21 @@ class World:
         epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
         return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
 
-    def command(self, experiment: str, *, quick: bool = False) -> str:
-        """What to type for an experiment in this world."""
-        root = " --data-root PATH" if self.needs else ""
-        short = " --quick" if quick else ""
-        options = f" {self.options}" if self.options and not quick else ""
-        return f"pcme reproduce {experiment} --data {self.name}{root}{short}{options}"
+    def command(
+        self,
+        experiment: str,
+        *,
+        quick: bool = False,
+        seeds: int | None = None,
+        changes: Sequence[str] = (),
+    ) -> str:
+        """What to type for an experiment in this world; changes take the place of its options."""
+        parts = [f"pcme reproduce {experiment} --data {self.name}"]
+        parts += ["--data-root PATH"] if self.needs else []
+        parts += ["--quick"] if quick else []
+        parts += [] if seeds is None else [f"--seeds {seeds}"]
+        usual = [self.options] if self.options and not quick else []
+        return " ".join([*parts, *([f"--set {quote(c)}" for c in changes] or usual)])
 
     def _method(self, method: Mapping[str, Any]) -> dict[str, Any]:
         kind = method["kind"]
@@ -100,7 +110,7 @@ AVIARY = World(
     training=(
         "A small convolutional backbone that has learnt the labels of the training birds and is "
         "then frozen, instead of a ResNet-50 from ImageNet that is tuned; D = {recipe.dim} instead "
-        "of 512; {epochs} epochs of new captions on the heads. All true matches of a batch are "
+        "of 512; epochs of new captions on the heads: {epochs}. All true matches of a batch are "
         "positives, for every method."
     ),
 )
@@ -114,7 +124,7 @@ CUB = World(
     data="CUB Captions, as far as it is there.",
     training=(
         "A frozen EfficientNet-Lite0 and GloVe with 50 numbers instead of a ResNet-50 that is "
-        "tuned and GloVe with 300; D = {recipe.dim} instead of 512; {epochs} epochs on the heads "
+        "tuned and GloVe with 300; D = {recipe.dim} instead of 512; epochs on the heads: {epochs}, "
         "instead of 10 and then 50 on everything; 128 random pairs a batch, a caption's own image "
         "its only positive, for every method. Settings are the methods' defaults; those of a "
         "search that treats all methods alike are the matter of docs/REAL.md."
@@ -137,7 +147,7 @@ COCO = World(
     data="MS-COCO with Karpathy's split, as the paper.",
     training=(
         "{recipe.image.kind} and word vectors from {recipe.words.vectors}, D = {recipe.dim}, "
-        "{epochs} epochs; of the paper's ResNet-152, GloVe 840B, D = 1,024 and 30 + 30 epochs. "
+        "epochs: {epochs}; of the paper's ResNet-152, GloVe 840B, D = 1,024 and 30 + 30 epochs. "
         "Baselines have their methods' defaults."
     ),
     own={"pcme": _COCO_PCME, "pcme-mu": _COCO},
