@@ -11,7 +11,7 @@ from pcme import ConfigError, FormatError, checkpoint
 from pcme.reproduce import jobs
 from pcme.reproduce.base import OWN, PCME, Ask, Scoring
 from pcme.reproduce.jobs import Done, Job, perform, read_job
-from pcme.reproduce.running import Processes, run_all
+from pcme.reproduce.running import Processes, forget_features, run_all
 from pcme.reproduce.stamps import data_stamp, digest
 from pcme.training import train
 from tests.reproduce.tiny import WORLD
@@ -142,6 +142,14 @@ def test_a_process_keeps_its_state_when_it_is_told_to_stop(tmp_path):
     saved = checkpoint.newest(own.folder / "checkpoints")
     assert saved.step == max(json.loads(line)["step"] for line in lines)
     assert own.missing, "it was stopped long before its end"
+
+
+def test_features_of_backbones_trained_here_are_forgotten_in_the_end(tmp_path):
+    (tmp_path / "cache" / "features").mkdir(parents=True)
+    perform(job(tmp_path, asks=()))
+    forget_features(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [job(tmp_path).folder.name]
+    forget_features(tmp_path)
 
 
 def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):

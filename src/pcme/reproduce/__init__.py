@@ -26,7 +26,7 @@ from pcme.reproduce.planning import (
 )
 from pcme.reproduce.reporting import report
 from pcme.reproduce.results import Result, write
-from pcme.reproduce.running import Launch, Progress, run_all
+from pcme.reproduce.running import Launch, Progress, forget_features, run_all
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
 from pcme.reproduce.worlds import WORLDS, World, world
@@ -85,6 +85,7 @@ def reproduce(
     results = [_written(assembled(plan), out / "results") for plan in whole]
     if failures:
         raise PcmeError(_failed(failures, len(results), len(plans)))
+    forget_features(request.runs)
     return results
 
 

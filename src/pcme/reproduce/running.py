@@ -1,6 +1,7 @@
 """Running: jobs in processes of their own, some at a time; what is done is not done again."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,11 @@ from pcme.errors import ConfigError, PcmeError
 from pcme.reproduce.backbones import labels_alone
 from pcme.reproduce.jobs import Job
 
-__all__ = ["Processes", "Progress", "run_all"]
+__all__ = ["Launch", "Processes", "Progress", "forget_features", "run_all"]
 
 Launch = Callable[[Job], None]
 
+CACHE = "cache"
 LAST_LINES = 3
 """So many lines of a failed job's log are shown."""
 
@@ -129,9 +131,14 @@ class Processes:
             process.wait()
 
 
+def forget_features(runs: Path) -> None:
+    """Remove the features of backbones that were trained here: runs that are done need them not."""
+    shutil.rmtree(runs / CACHE, ignore_errors=True)
+
+
 def _environment(job: Job) -> dict[str, str]:
     """One thread a job; features of a backbone that is trained here are of use to nobody else."""
-    own = {"PCME_CACHE": str(job.runs / "cache")} if labels_alone(job.recipe) else {}
+    own = {"PCME_CACHE": str(job.runs / CACHE)} if labels_alone(job.recipe) else {}
     return {**os.environ, "OMP_NUM_THREADS": "1", **own}
 
 
