@@ -14,6 +14,7 @@ import torch
 import pcme
 from bench.data import bench_aviary, bench_loader
 from bench.evaluation import bench_coco_shape, bench_every_score
+from bench.index import bench_index
 from bench.measure import Row, best, faster, report, within
 from bench.training import bench_growth, bench_gru, bench_overhead, bench_step
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
@@ -227,10 +228,11 @@ PARTS = {
     "gru": bench_gru,
     "overhead": bench_overhead,
     "growth": bench_growth,
+    "index": bench_index,
 }
 
 
-ALONE = ("coco", "evaluation", "growth")
+ALONE = ("coco", "evaluation", "growth", "index")
 """Parts that measure memory: each in a process of its own."""
 
 

@@ -78,10 +78,10 @@ SIDEWAYS = {
 # Within a package, siblings share these modules only, and each of them only those before it.
 SHARED = {
     "index": (
-        "identity", "settings", "columns", "encoder", "items", "vectors", "lifts", "store",
-        "values", "resident", "scans", "distance_scan", "density_scan", "hits", "wanted", "memory",
-        "engine", "tuning", "checking", "description", "judge", "queries", "writer", "tuner",
-        "resolving", "export", "search_index",
+        "identity", "settings", "columns", "encoder", "items", "vectors", "lifts", "lance", "store",
+        "values", "resident", "kernels", "scans", "distance_scan", "density_scan", "hits", "wanted",
+        "memory", "engine", "tuning", "checking", "description", "judge", "queries", "writer",
+        "tuner", "resolving", "export", "search_index",
     ),
     "scores": ("plans", "search", "base"),
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),

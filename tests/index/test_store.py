@@ -133,8 +133,13 @@ def test_what_is_deleted_is_gone_from_the_disk_after_compacting(tmp_path):
     assert index.verify().ok
 
 
-def test_texts_are_quoted():
-    assert store.quoted("it's") == "'it''s'"
+def test_an_object_store_s_uri_will_do():
+    index, items = drawn("memory://birds", 20)
+    index.delete("00003")
+    assert index.search(items[3], k=19).ids[0] != "00003"
+    assert (len(index), index.verify().ok, index.describe().bytes) == (19, True, None)
+    index.compact()
+    assert len(index) == 19
 
 
 def test_adding_and_deleting_does_not_look_at_what_is_there(tmp_path):

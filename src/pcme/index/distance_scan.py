@@ -14,6 +14,7 @@ from torch.nn.functional import logsigmoid
 
 from pcme import quadrature
 from pcme.embedding import Embedding, Gaussian, Points
+from pcme.index.kernels import products
 from pcme.index.resident import Resident
 from pcme.index.scans import Scan
 from pcme.scores.base import Score
@@ -69,7 +70,8 @@ class DistanceScan(Scan[_Made]):
         """One product."""
         left = 2 * _means(queries)
         if len(left) == 1:
-            return torch.addmv(made.own, _means(items), left[0])[None]
+            sides = _means(items).numpy(), left[0].numpy(), made.own.numpy()
+            return torch.from_numpy(products(*sides, torch.get_num_threads()))[None]
         return torch.addmm(made.own, left, _means(items).T)
 
     def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:

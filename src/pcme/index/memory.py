@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float32, Int64
 
 from pcme.algebra import Calibrate
 from pcme.data.streams import stream
@@ -14,7 +14,7 @@ from pcme.index.density_scan import DensityScan
 from pcme.index.distance_scan import DistanceScan
 from pcme.index.lifts import DISTANCES
 from pcme.index.resident import Resident
-from pcme.index.scans import BLOCK, Found, PlainScan, Scan, best_first
+from pcme.index.scans import SCORED, Found, PlainScan, Scan, best_first
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.wanted import Answer, Wanted
@@ -22,7 +22,7 @@ from pcme.scores.densities import DensityScore
 
 __all__ = ["InMemory", "scan_of", "uncertainties"]
 
-SAMPLE = 4096
+SAMPLE = 2048
 """Items beyond the candidates by which the number of matches is estimated."""
 
 
@@ -46,13 +46,18 @@ class InMemory:
         self.resident.refresh(self.store)
         rows = self._rows(where)
         simple = [one.embedding for one in wanted if one.embedding is not None]
-        found = iter(self.scan.top(_joined(simple), k, rows) if simple else ())
+        answers = iter(self._simple(_joined(simple), k, rows) if simple else ())
         return [
-            self._combined(one, k, rows, calibrate)
-            if one.embedding is None
-            else self._answer(one, next(found), rows)
+            self._combined(one, k, rows, calibrate) if one.embedding is None else next(answers)
             for one in wanted
         ]
+
+    def _simple(
+        self, queries: Embedding, k: int, rows: Int64[np.ndarray, " m"] | None
+    ) -> list[Answer]:
+        found = self.scan.top(queries, k, rows)
+        others, scores = self._sampled(queries, rows, min(len(one.pool) for one in found))
+        return [self._answer(one, others, row) for one, row in zip(found, scores, strict=True)]
 
     def among(
         self,
@@ -70,7 +75,8 @@ class InMemory:
         if one.embedding is None:
             return replace(self._combined(one, k, places, calibrate), searched=count, exact=False)
         found = self.scan.ranked(one.embedding, places, k, count)
-        return replace(self._answer(one, found, rows), exact=False)
+        others, scores = self._sampled(one.embedding, rows, len(places))
+        return replace(self._answer(found, others, scores[0]), exact=False)
 
     def _rows(self, where: str | None) -> Int64[np.ndarray, " m"] | None:
         """The places that a filter leaves, ascending; None: all."""
@@ -78,30 +84,33 @@ class InMemory:
             return None
         return self.resident.places(self.store.read(["seq"], where)["seq"].to_numpy())
 
-    def _answer(self, one: Wanted, found: Found, rows: Int64[np.ndarray, " m"] | None) -> Answer:
-        assert one.embedding is not None
-        others = self._others(found, rows)
+    def _answer(
+        self, found: Found, others: Int64[np.ndarray, " s"], scores: Float32[np.ndarray, " s"]
+    ) -> Answer:
+        """`scores` are those of `others`, of which some may have been in the pool anyway."""
         return Answer(
             [self.resident.ids[n] for n in found.places.tolist()],
             found.scores,
             uncertainties(self.resident.embedding[torch.from_numpy(found.places)]),
             found.pool_scores,
-            self.scan.scores(one.embedding, others),
+            scores[~np.isin(others, found.pool)],
             found.searched,
             exact=True,
         )
 
-    def _others(
-        self, found: Found, rows: Int64[np.ndarray, " m"] | None
-    ) -> Int64[np.ndarray, " s"]:
-        """Some places that are not in the pool, the same ones whenever the index is the same."""
-        missing = found.searched - len(found.pool)
-        if not missing:
-            return np.empty(0, np.int64)
-        size = min(found.searched, SAMPLE + len(found.pool))
-        drawn = stream(0, "others").choice(found.searched, size, replace=False)
+    def _sampled(
+        self, queries: Embedding, rows: Int64[np.ndarray, " m"] | None, pool: int
+    ) -> tuple[Int64[np.ndarray, " s"], Float32[np.ndarray, "q s"]]:
+        """Some places, the same ones whenever the index is the same, and their scores."""
+        count = len(self.resident) if rows is None else len(rows)
+        if count == pool:  # everything is in the pool
+            return np.empty(0, np.int64), np.empty((len(queries), 0), np.float32)
+        drawn = stream(0, "others").choice(count, min(count, SAMPLE), replace=False)
         places = drawn if rows is None else rows[drawn]
-        return places[~np.isin(places, found.pool)][:SAMPLE]
+        items = self.resident.embedding[torch.from_numpy(places)]
+        if len(queries) == 1:
+            return places, self.scan.exact(queries, items)[None].numpy()
+        return places, self.scan.score(queries, items).numpy()
 
     def _combined(
         self,
@@ -113,8 +122,8 @@ class InMemory:
         whole = self.resident.embedding
         places = np.arange(len(whole)) if rows is None else rows
         parts = [
-            one.scores(whole[torch.from_numpy(places[i : i + BLOCK])], self.scan.exact, calibrate)
-            for i in range(0, len(places), BLOCK)
+            one.scores(whole[torch.from_numpy(places[i : i + SCORED])], self.scan.exact, calibrate)
+            for i in range(0, len(places), SCORED)
         ]
         scores = np.concatenate(parts) if parts else np.empty(0)
         order = best_first(scores, lambda n: self.resident.ids[places[n]], k)

@@ -21,10 +21,12 @@ from pcme.index.resident import Resident
 from pcme.index.values import Exact
 from pcme.scores.base import Score
 
-__all__ = ["BLOCK", "Found", "PlainScan", "Scan", "best_first"]
+__all__ = ["BLOCK", "SCORED", "Found", "PlainScan", "Scan", "best_first"]
 
-BLOCK = 16384
+BLOCK = 65536
 """Items that are given keys at once, and for which what keys are made of is kept."""
+SCORED = 16384
+"""Items that are scored at once."""
 DENSE = 4096
 """Up to so many items, all are scored: that costs no more than finding out which need not be."""
 GROWTH = 8
@@ -93,8 +95,8 @@ class Scan(ABC, Generic[Made]):
         self._follow()
         whole = self.resident.embedding
         parts = [
-            self.exact(query, whole[torch.from_numpy(places[i : i + BLOCK])]).numpy()
-            for i in range(0, len(places), BLOCK)
+            self.exact(query, whole[torch.from_numpy(places[i : i + SCORED])]).numpy()
+            for i in range(0, len(places), SCORED)
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.float32)
 

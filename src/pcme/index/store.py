@@ -4,13 +4,10 @@ What is added here: one writer at a time (a lock file), acknowledged writes that
 (the engine renames, but does not flush), and errors that say what to do.
 """
 
-import errno
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,11 +15,11 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 from jaxtyping import Float32
 
-from pcme.atomic import sync
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.columns import INTERNAL, vectors_column
+from pcme.index.lance import engine, flush, local, quoted, translated
 
-__all__ = ["Store", "quoted"]
+__all__ = ["Store"]
 
 TABLE = "items"
 LOCK = ".writer.lock"
@@ -30,8 +27,6 @@ WAIT = 60.0
 """Seconds that a writer waits for another one."""
 PIECE = 16
 """Numbers of a vector that product quantisation replaces by one byte."""
-FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
-"""What the system says when a disk, or a share of one, takes no more."""
 AT_ONCE = 8192
 """Rows of a batch that is read."""
 
@@ -48,42 +43,38 @@ class Store:
     @classmethod
     def create(cls, uri: str, schema: pa.Schema) -> "Store":
         """A new, empty table; an error where there is one."""
-        folder = _local(uri)
-        if (
-            folder is not None
-            and folder.exists()
-            and (not folder.is_dir() or any(folder.iterdir()))
-        ):
+        folder = local(uri)
+        if folder is not None and folder.exists() and (folder.is_file() or any(folder.iterdir())):
             raise ConfigError(f"{uri} exists already - open it, or give another folder")
-        with _translated(uri, "cannot be made"):
-            base = _engine().connect(uri)
+        with translated(uri, "cannot be made"):
+            base = engine().connect(uri)
             table = base.create_table(TABLE, schema=schema)
-            table.create_index("id", config=_engine().index.BTree(), name="id")
+            table.create_index("id", config=engine().index.BTree(), name="id")
         store = cls(uri, base, table)
-        store._flush(0.0)
+        flush(uri, 0.0)
         return store
 
     @classmethod
     def open(cls, uri: str) -> "Store":
         """The table that is there."""
-        folder = _local(uri)
+        folder = local(uri)
         if folder is not None and not (folder / f"{TABLE}.lance").is_dir():
             raise FormatError(f"{uri} is not an index - make one with `pcme index create`")
-        with _translated(uri, "cannot be opened"):
-            base = _engine().connect(uri)
+        with translated(uri, "cannot be opened"):
+            base = engine().connect(uri)
             return cls(uri, base, base.open_table(TABLE))
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, in the version that is read."""
         if self._schema is None:
-            with _translated(self.uri, "cannot be read"):
+            with translated(self.uri, "cannot be read"):
                 self._schema = self._table.schema
         return self._schema
 
     def version(self) -> int:
         """The number of the newest version; what is read next is read from it."""
-        with _translated(self.uri, "cannot be read"):
+        with translated(self.uri, "cannot be read"):
             self._table.checkout_latest()
             found = int(self._table.version)
         if found != self._version:
@@ -141,7 +132,7 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Alone among writers; another process is waited for, `WAIT` seconds long."""
-        folder = _local(self.uri)
+        folder = local(self.uri)
         if folder is None:  # an object store has its own atomic commits
             yield
             return
@@ -194,7 +185,7 @@ class Store:
 
     def build_ann(self, partitions: int, codes: Literal["product", "none"]) -> None:
         """An approximate index of the vectors, in place of the one there was."""
-        kinds = _engine().index
+        kinds = engine().index
         common = {
             "distance_type": "l2",
             "num_partitions": partitions,
@@ -241,7 +232,7 @@ class Store:
 
     def attached(self, name: str) -> bytes | None:
         """What was kept under this name."""
-        with _translated(self.uri, "cannot be read"):
+        with translated(self.uri, "cannot be read"):
             if name not in self._base.list_tables().tables:
                 return None
             found: bytes = self._base.open_table(name).to_arrow()["data"][0].as_py()
@@ -271,7 +262,7 @@ class Store:
 
     def size(self) -> int | None:
         """Bytes in the folder; None at an object store."""
-        folder = _local(self.uri)
+        folder = local(self.uri)
         if folder is None:
             return None
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -283,15 +274,15 @@ class Store:
     @contextmanager
     def _committing(self, what: str) -> Iterator[None]:
         begin = time.time()
-        with _translated(self.uri, f"could not {what}, and is as it was before"):
+        with translated(self.uri, f"could not {what}, and is as it was before"):
             yield
         self._schema = None
-        self._flush(begin)
+        flush(self.uri, begin)
 
     @contextmanager
     def _filtering(self, where: str | None) -> Iterator[None]:
         try:
-            with _translated(self.uri, "cannot be read"):
+            with translated(self.uri, "cannot be read"):
                 yield
         except FormatError as error:
             if where is None or not isinstance(error.__cause__, ValueError):
@@ -306,56 +297,3 @@ class Store:
             f"the filter {where!r} cannot be used - {reason} - columns: {', '.join(known)}; see "
             "docs/SEARCH.md for what a filter may say"
         )
-
-    def _flush(self, since: float) -> None:
-        """Put on the disk what was written since then, and the names of it."""
-        folder = _local(self.uri)
-        if folder is None:
-            return
-        for path, _, names in os.walk(folder):
-            fresh = [n for n in names if os.stat(f"{path}/{n}").st_mtime >= since - 1]
-            for name in fresh:
-                sync(Path(path, name))
-            if fresh:
-                sync(Path(path))
-
-
-def quoted(text: str) -> str:
-    """A text as a filter writes it.
-
-    >>> quoted("o'clock")
-    "'o''clock'"
-    """
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _local(uri: str) -> Path | None:
-    return None if "://" in uri else Path(uri)
-
-
-def _engine() -> Any:  # noqa: ANN401
-    """lancedb, imported when an index is first used."""
-    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns on stderr about its own future
-    try:
-        import lancedb
-        import lancedb.index
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"an index needs {error.name}, which is not installed - pip install 'pcme[index]'"
-        ) from error
-    return lancedb
-
-
-@contextmanager
-def _translated(uri: str, what: str) -> Iterator[None]:
-    """The engine's errors as ours."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
-        reason = str(error).partition(", /root/")[0]
-        full = any(
-            f"os error {number}" in reason or getattr(error, "errno", None) == number
-            for number in FULL
-        )
-        hint = "make room on the disk" if full else "see `pcme index verify`"
-        raise FormatError(f"{uri} {what} - {reason:.400} - {hint}") from error

@@ -19,6 +19,9 @@ from pcme.scores.match_prob import MatchProbability
 
 __all__ = ["Exact", "Extent", "distances_of_points"]
 
+LISTED = 8192
+"""Up to so many items are scored pair by pair, more by matrix products: what costs less."""
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -56,6 +59,7 @@ class Exact:
     score: Score
     extent: Extent | None = None
 
+    @torch.no_grad()
     def __call__(self, query: Embedding, items: Embedding) -> Float[Tensor, " n"]:
         """The scores of one query, in single precision."""
         if isinstance(query, Points) and isinstance(self.score, MatchProbability):
@@ -66,7 +70,11 @@ class Exact:
             assert isinstance(query, Gaussian)
             assert isinstance(items, Gaussian)
             return self._density(self.score, query, items, self.extent.scaling(query))
-        return self.score(query, items)[0]
+        if len(items) > LISTED:
+            return self.score(query, items)[0]
+        plan = self.score.plan(query, items)
+        listed = torch.arange(len(items))[None]
+        return plan.candidates(torch.zeros(1, dtype=torch.int64), listed)[0].float()
 
     @staticmethod
     def _density(

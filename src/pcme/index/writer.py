@@ -11,9 +11,10 @@ from pcme.errors import ConfigError, DataError
 from pcme.index.columns import Rows, embedding_of
 from pcme.index.encoder import Encoder
 from pcme.index.items import Source
+from pcme.index.lance import quoted
 from pcme.index.lifts import DensityLift, Lift, lift_of
 from pcme.index.settings import Settings
-from pcme.index.store import Store, quoted
+from pcme.index.store import Store
 
 __all__ = ["Added", "Existing", "Writer"]
 

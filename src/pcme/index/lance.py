@@ -1,0 +1,72 @@
+"""LanceDB as this package uses it: imported late, errors in our words, writes on the disk."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pcme.atomic import sync
+from pcme.errors import ConfigError, FormatError
+
+__all__ = ["engine", "flush", "local", "quoted", "translated"]
+
+FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
+"""What the system says when a disk, or a share of one, takes no more."""
+
+
+def engine() -> Any:  # noqa: ANN401 - lancedb's types are not public
+    """lancedb, imported when an index is first used."""
+    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns on stderr about its own future
+    try:
+        import lancedb
+        import lancedb.index
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"an index needs {error.name}, which is not installed - pip install 'pcme[index]'"
+        ) from error
+    return lancedb
+
+
+@contextmanager
+def translated(uri: str, what: str) -> Iterator[None]:
+    """The engine's errors as ours."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+        reason = str(error).partition(", /root/")[0]
+        full = any(f"os error {n}" in reason or getattr(error, "errno", 0) == n for n in FULL)
+        hint = "make room on the disk" if full else "see `pcme index verify`"
+        raise FormatError(f"{uri} {what} - {reason:.400} - {hint}") from error
+
+
+def local(uri: str) -> Path | None:
+    """The folder of an index; None at an object store."""
+    return None if "://" in uri else Path(uri)
+
+
+def flush(uri: str, since: float) -> None:
+    """Put on the disk what was written since then, and the names of it.
+
+    The engine renames, so that a crash of the program leaves all or nothing; against a power cut
+    the contents must have reached the disk too.
+    """
+    folder = local(uri)
+    for path, _, names in os.walk(folder) if folder is not None else ():
+        fresh = [name for name in names if os.stat(f"{path}/{name}").st_mtime >= since - 1]
+        for name in fresh:
+            sync(Path(path, name))
+        if fresh:
+            sync(Path(path))
+
+
+def quoted(text: str) -> str:
+    """A text as a filter writes it.
+
+    >>> quoted("o'clock")
+    "'o''clock'"
+    """
+    return "'" + text.replace("'", "''") + "'"
