@@ -81,7 +81,7 @@ SHARED = {
         "identity", "settings", "columns", "encoder", "items", "vectors", "lifts", "lance", "store",
         "values", "resident", "kernels", "scans", "distance_scan", "density_scan", "hits", "wanted",
         "memory", "engine", "tuning", "checking", "description", "judge", "queries", "writer",
-        "tuner", "resolving", "export", "search_index",
+        "tuner", "finder", "resolving", "export", "search_index",
     ),
     "scores": ("plans", "search", "base"),
     "birds": ("attributes", "lexicon", "reading", "shapes", "canvas", "scenery"),

@@ -11,7 +11,7 @@ from PIL import Image
 from pcme import ConfigError, DataError, FormatError, Gaussian, Points, SearchIndex, ShapeError
 from pcme.algebra import all_of, any_of, but_not
 from pcme.data.problems import Problems
-from tests.helpers import picture, random_gaussians
+from tests.helpers import picture, random_gaussians, unless_annotations_are_enforced
 from tests.index.worlds import drawn, names, split, untrained
 
 METHODS = ["pcme-overlap", "pcme", "pcme++", "pcme-isotropic", "pcme-mu", "vse0"]
@@ -182,6 +182,7 @@ def test_a_picture_that_cannot_be_read_is_an_error(world, tmp_path):
         world[0].search(tmp_path / "none.jpg")
 
 
+@unless_annotations_are_enforced
 def test_other_queries_are_errors(world):
     index = world[0]
     with pytest.raises(ConfigError, match="a query is text, a picture"):

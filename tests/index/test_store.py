@@ -64,6 +64,38 @@ def test_many_writers_at_once_lose_nothing(tmp_path):
     assert index.verify().ok
 
 
+def test_readers_are_never_in_the_way_of_a_writer(tmp_path):
+    drawn(tmp_path / "index", 200)
+    query = random_gaussians(1, 4, seed=99)
+    shared = SearchIndex.open(tmp_path / "index")
+    stop, counts, faults = threading.Event(), [], []
+
+    def read(index):
+        while not stop.is_set():
+            try:
+                counts.append(len(index.search(query, k=5)))
+            except Exception as error:  # a fault in a thread must fail the test
+                faults.append(error)
+                return
+
+    readers = [shared, shared, SearchIndex.open(tmp_path / "index")]
+    threads = [threading.Thread(target=read, args=(index,)) for index in readers]
+    for thread in threads:
+        thread.start()
+    writer = SearchIndex.open(tmp_path / "index")
+    for n in range(15):
+        writer.add(random_gaussians(5, 4, seed=n), ids=[f"{n}-{i}" for i in range(5)])
+        writer.delete([f"{n}-0", f"{n:05d}"])
+        if n % 3 == 0:
+            writer.compact()
+    stop.set()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert faults == []
+    assert set(counts) == {5}
+    assert len(shared.search(query, k=500)) == len(writer) == 200 + 15 * 3
+
+
 FULL = """
 import resource, sys
 from pcme import SearchIndex

@@ -5,7 +5,7 @@ import pytest
 
 from pcme import ConfigError, Gaussian, SearchIndex, scores
 from pcme.algebra import any_of
-from pcme.index import engine, search_index, tuning
+from pcme.index import engine, finder, tuning
 from tests.helpers import random_gaussians
 from tests.index.worlds import names
 
@@ -61,9 +61,9 @@ def test_candidates_are_scored_from_disk_or_from_memory_alike(tuned):
 def test_small_indexes_are_searched_exactly_unless_told_otherwise(tuned, monkeypatch):
     index, _, queries = tuned
     assert index.search(queries[0]).exact
-    monkeypatch.setattr(search_index, "SMALL", 100)
+    monkeypatch.setattr(finder, "SMALL", 100)
     assert index.search(queries[0], exact=True).exact
-    stored = index._tuning()
+    stored = tuning.tuning_in(index._store)
     assert index.search(queries[0]).exact is not stored.worthwhile
 
 
@@ -133,7 +133,7 @@ def test_everything_can_be_streamed_instead(tmp_path, monkeypatch):
     query = Gaussian(items.mean[:1], items.log_sigma[:1] + 0.5)
     options = [{}, {"where": "number < 50"}, {"where": "false"}]
     held = [index.search(query, **some) for some in options]
-    monkeypatch.setattr(SearchIndex, "memory_limit", 0)
+    monkeypatch.setattr(finder, "MEMORY_LIMIT", 0)
     monkeypatch.setattr("pcme.index.store.AT_ONCE", 64)
     streamed = [index.search(query, **some) for some in options]
     for left, right in zip(held, streamed, strict=True):

@@ -30,7 +30,7 @@ class Description:
     version: int
     approximate: int
     """Rows in the approximate index; the others are looked through one by one."""
-    effort: Mapping[str, float] | None
+    effort: Mapping[str, int | float] | None
     """How hard the approximate index looks, and the recall that was measured."""
 
     def record(self) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pcme.algebra import Calibrate
 from pcme.data.streams import stream
 from pcme.embedding import Embedding
 from pcme.index.columns import embedding_of
-from pcme.index.lifts import Lift
+from pcme.index.lifts import Lift, lift_of
 from pcme.index.memory import SAMPLE, uncertainties
 from pcme.index.scans import best_first
 from pcme.index.settings import Settings
@@ -19,10 +19,21 @@ from pcme.index.store import Store
 from pcme.index.values import Exact
 from pcme.index.wanted import Answer, Wanted
 
-__all__ = ["Approximate", "Effort", "streamed"]
+__all__ = ["LIFT", "Approximate", "Effort", "lift_in", "streamed"]
 
 FEW = 20_000
 """Rows that a filter may leave for all of them to be scored: no proposals are needed then."""
+
+
+LIFT = "lift"
+"""Under which name a fitted lift is kept beside the rows."""
+
+
+def lift_in(settings: Settings, store: Store) -> Lift | None:
+    """The lift by which the vectors of a store were made; None where there are none."""
+    if "vector" not in store.schema.names:
+        return None
+    return lift_of(settings, store.attached(LIFT))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ import numba
 import numpy as np
 from jaxtyping import Float32
 
+from pcme.fused import Array
+
 __all__ = ["products"]
 
 
@@ -44,14 +46,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _products(
-    items: Float32[np.ndarray, "n d"],
-    query: Float32[np.ndarray, " d"],
-    own: Float32[np.ndarray, " n"],
-    out: Float32[np.ndarray, " n"],
-    first: int,
-    last: int,
-) -> None:
+def _products(items: Array, query: Array, own: Array, out: Array, first: int, last: int) -> None:
     for n in range(first, last):
         total = np.float32(0)
         for d in range(len(query)):

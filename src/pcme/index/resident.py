@@ -64,21 +64,29 @@ class Resident:
         """Take over what has changed in the store since the last time; whether anything had."""
         if (version := store.version()) == self._version:
             return False
+        try:
+            self._take_over(store)
+        except BaseException:  # half of a change would be worse than nothing
+            self.__post_init__()
+            self.ids, self.stable = [], 0
+            self.generation += 2
+            raise
+        self._version = version
+        self.generation += 1
+        return True
+
+    def _take_over(self, store: Store) -> None:
         there = np.sort(store.read(["seq"])["seq"].to_numpy())
         own = self._seq[: len(self)]
         kept = np.isin(own, there, assume_unique=True)
         newest = int(own[-1]) if len(own) else -1
         fresh = int((there > newest).sum())
+        self.stable = len(self)
         if not kept.all():
             self.remove(kept)
-        else:
-            self.stable = len(self)
         if fresh:
             self.reserve(len(self) + fresh)
             self._read(store, newest)
-        self._version = version
-        self.generation += 1
-        return True
 
     def remove(self, kept: Bool[np.ndarray, " n"]) -> None:
         """Move rows up into the gaps, block by block: no second copy of all."""

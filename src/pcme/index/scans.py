@@ -178,7 +178,7 @@ class PlainScan(Scan[None]):
 
 
 def best_first(
-    scores: Float32[np.ndarray, " m"], name: Callable[[int], str], k: int
+    scores: Float[np.ndarray, " m"], name: Callable[[int], str], k: int
 ) -> Int64[np.ndarray, " k"]:
     """The places of the k highest scores, best first; equal ones by the name of their place.
 

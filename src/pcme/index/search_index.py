@@ -13,32 +13,27 @@ model's own score, which alone decides the order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pcme import algebra, scores
+from pcme import scores
 from pcme.data.problems import Problems
 from pcme.embedding import joined
-from pcme.errors import ConfigError, DataError
+from pcme.errors import ConfigError
 from pcme.index.checking import Verified, verify
-from pcme.index.columns import INTERNAL, Kind, schema
+from pcme.index.columns import Kind, schema
 from pcme.index.description import Description, described
 from pcme.index.encoder import Encoder
-from pcme.index.engine import Approximate, streamed
+from pcme.index.engine import lift_in
+from pcme.index.finder import Finder
 from pcme.index.hits import Hits
 from pcme.index.items import Items, Metadata, source_of
 from pcme.index.judge import Judge
 from pcme.index.lifts import width_of
-from pcme.index.memory import InMemory
 from pcme.index.queries import Query, Reader
-from pcme.index.resident import bytes_of
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuner import tuned
-from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins
-from pcme.index.values import Exact
-from pcme.index.wanted import Answer, Wanted
+from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins, tuning_in
 from pcme.index.writer import Added, Existing, Writer
 from pcme.model import Model
 from pcme.ranking import checked_k
@@ -46,24 +41,18 @@ from pcme.scores.base import LogProbability, Score
 
 __all__ = ["SearchIndex"]
 
-SMALL = 50_000
-"""Up to so many items every search is exact, unless it is told not to be."""
-
 Progress = Callable[[int, int], None]
 
 
 class SearchIndex:
     """An index on disk (or at an object store's URI) and the model it belongs to."""
 
-    memory_limit = 4 << 30
-    """Bytes of embeddings that an exact search keeps in memory; beyond it they are streamed."""
-
     def __init__(self, store: Store, settings: Settings, encoder: Encoder) -> None:
         self._store, self.settings, self._encoder = store, settings, encoder
         self._reader = Reader(settings, encoder)
         self._writer = Writer(settings, store, encoder)
-        self._memory = InMemory(settings, store)
-        self._engine: tuple[Tuning, Approximate] | None = None
+        # With a version of its own: what a search reads must not become another while it reads.
+        self._finder = Finder(settings, store.twin(), encoder)
 
     @classmethod
     def create(
@@ -169,15 +158,11 @@ class SearchIndex:
     ) -> list[Hits]:
         """The same for several queries, which are looked for together."""
         checked_k(k)
-        self._store.version()
-        if not self._store.count():
-            raise DataError(f"{self.path} is empty - add something first (`pcme index add`)")
         wanted = [self._reader.wanted(query) for query in queries]
-        answers = self._answers(wanted, k, _clause(where, kind), exact)
-        score = self.settings.score.create()
-        judge = Judge(isinstance(score, LogProbability), self._encoder.confidence)
-        known = self._known({one for answer in answers for one in answer.ids})
-        return [judge.hits(*pair, known) for pair in zip(wanted, answers, strict=True)]
+        found = self._finder.found(wanted, k, where=_clause(where, kind), exact=exact)
+        is_probability = isinstance(self.settings.score.create(), LogProbability)
+        judge = Judge(is_probability, self._encoder.confidence)
+        return [judge.hits(*pair, found.known) for pair in zip(wanted, found.answers, strict=True)]
 
     def ids(self, where: str | None = None) -> list[str]:
         """The ids of all items, or of those that match a filter, in the order they were added."""
@@ -197,11 +182,12 @@ class SearchIndex:
     def verify(self, progress: Progress = lambda done, total: None) -> Verified:
         """Read every row and compare it with what it must be."""
         self._store.version()
-        return verify(self._store, self._writer.lift(), progress)
+        return verify(self._store, lift_in(self.settings, self._store), progress)
 
     def describe(self) -> Description:
         """What is in it and how it is searched."""
-        return described(self._store, self.settings, self._tuning())
+        self._store.version()
+        return described(self._store, self.settings, tuning_in(self._store))
 
     def tune(
         self,
@@ -223,67 +209,14 @@ class SearchIndex:
         return tuned(
             self._writer,
             asked,
-            lambda one: self._exact([one], DEPTH, None)[0].ids,
+            lambda one: self._finder.exact([one], DEPTH)[0].ids,
             target=target,
             progress=progress,
         )
 
     def load(self) -> None:
         """Take all embeddings into memory, as a server does once: every search is then quicker."""
-        self._memory.resident.refresh(self._store)
-
-    def _answers(
-        self, wanted: list[Wanted], k: int, where: str | None, exact: bool | None
-    ) -> list[Answer]:
-        """By the engine where it was tuned and the index is large, or exactness is waived."""
-        tuning = None if exact else self._tuning()
-        small = self._store.count() <= SMALL
-        if tuning is None or (exact is None and (small or not tuning.worthwhile)):
-            return self._exact(wanted, k, where)
-        return [self._approximately(one, k, where, tuning) for one in wanted]
-
-    def _approximately(self, one: Wanted, k: int, where: str | None, tuning: Tuning) -> Answer:
-        """Proposals by the engine; their scores from memory, if all is there anyway."""
-        engine = self._engine_of(tuning)
-        if not len(self._memory.resident):
-            effort = tuning.chosen.effort
-            return engine.answer(one, k, effort, where=where, calibrate=self._calibrate)
-        effort = replace(tuning.chosen.effort, shortlist=max(k, tuning.chosen.effort.shortlist))
-        seq = engine.proposed(one, effort, ["seq"], where)["seq"].to_numpy()
-        return self._memory.among(one, seq, k, where=where, calibrate=self._calibrate)
-
-    def _exact(self, wanted: list[Wanted], k: int, where: str | None) -> list[Answer]:
-        """In memory as far as that goes, else streamed."""
-        if bytes_of(self.settings, self._store.count()) <= self.memory_limit:
-            return self._memory.answers(wanted, k, where=where, calibrate=self._calibrate)
-        score = Exact(self.settings.score.create())
-        return [
-            streamed(self._store, score, one, k, where=where, calibrate=self._calibrate)
-            for one in wanted
-        ]
-
-    def _engine_of(self, tuning: Tuning) -> Approximate:
-        """Made anew whenever the index was tuned anew: its vectors are then others."""
-        if self._engine is None or self._engine[0] != tuning:
-            lift = self._writer.lift()
-            assert lift is not None  # it was tuned
-            self._engine = tuning, Approximate(self.settings, self._store, lift)
-        return self._engine[1]
-
-    @property
-    def _calibrate(self) -> algebra.Calibrate | None:
-        confidence = self._encoder.confidence
-        return None if confidence is None else confidence.log_probability
-
-    def _tuning(self) -> Tuning | None:
-        stored = self._store.notes().get("tuning")
-        return Tuning.from_json(stored, self.path) if stored else None
-
-    def _known(self, ids: set[str]) -> dict[str, dict[str, Any]]:
-        """What is known of these items beside their embeddings."""
-        columns = [name for name in self._store.schema.names if name not in INTERNAL]
-        rows = self._store.with_ids(sorted(ids), columns).to_pylist()
-        return {row["id"]: row for row in rows}
+        self._finder.load()
 
 
 def _clause(where: str | None, kind: Kind | None) -> str | None:

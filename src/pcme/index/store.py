@@ -64,6 +64,11 @@ class Store:
             base = engine().connect(uri)
             return cls(uri, base, base.open_table(TABLE))
 
+    def twin(self) -> "Store":
+        """The same table with a version of its own."""
+        with translated(self.uri, "cannot be opened"):
+            return Store(self.uri, self._base, self._base.open_table(TABLE))
+
     @property
     def schema(self) -> pa.Schema:
         """The columns, in the version that is read."""

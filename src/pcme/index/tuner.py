@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from pcme.embedding import Embedding
-from pcme.index.engine import Approximate
+from pcme.index.engine import Approximate, lift_in
 from pcme.index.tuning import MEASURED, Tuning, best_of, fitted, partitions_for, trials
 from pcme.index.wanted import Wanted
 from pcme.index.writer import Writer
@@ -27,7 +27,7 @@ def tuned(
     score = settings.score.create()
     if isinstance(score, DensityScore):
         writer.refit(fitted(score, store, asked))
-    lift = writer.lift()
+    lift = lift_in(settings, store)
     assert lift is not None  # the score has one: it was asked before
     wanted = [Wanted(asked[n]) for n in range(min(MEASURED, len(asked)))]
     truth, took = _timed(wanted, true_ids)

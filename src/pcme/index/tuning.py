@@ -23,7 +23,7 @@ from pcme.index.wanted import Wanted
 from pcme.scores.densities import DensityScore
 
 __all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "fitted", "partitions_for"]
-__all__ += ["require_tunable", "sampled", "stand_ins", "trials"]
+__all__ += ["require_tunable", "sampled", "stand_ins", "trials", "tuning_in"]
 
 Progress = Callable[[int, int], None]
 
@@ -85,6 +85,12 @@ class Tuning:
 
 
 _ADAPTER = TypeAdapter(Tuning)
+
+
+def tuning_in(store: Store) -> Tuning | None:
+    """How the version that is read was tuned; None where it was not."""
+    stored = store.notes().get("tuning")
+    return Tuning.from_json(stored, store.uri) if stored else None
 
 
 def partitions_for(rows: int) -> int:

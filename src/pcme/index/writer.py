@@ -10,9 +10,10 @@ from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError
 from pcme.index.columns import Rows, embedding_of
 from pcme.index.encoder import Encoder
+from pcme.index.engine import LIFT, lift_in
 from pcme.index.items import Source
 from pcme.index.lance import quoted
-from pcme.index.lifts import DensityLift, Lift, lift_of
+from pcme.index.lifts import DensityLift
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 
@@ -22,8 +23,6 @@ Progress = Callable[[int, int], None]
 Existing = Literal["skip", "replace", "error"]
 """What to do with an item whose id is in the index already."""
 IDS_AT_ONCE = 500
-LIFT = "lift"
-"""Under which name a fitted lift is kept."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,6 @@ class Writer:
         with self.store.writing():
             return self.store.delete(where)
 
-    def lift(self) -> Lift | None:
-        """That of the index; a density lift is there once the index was tuned."""
-        if "vector" not in self.store.schema.names:
-            return None
-        return lift_of(self.settings, self.store.attached(LIFT))
-
     def refit(self, lift: DensityLift) -> None:
         """Give every item a vector by another lift. Until that is done, searches are exact."""
         columns = ["mean", "log_sigma"]
@@ -131,7 +124,7 @@ class Writer:
 
     def _table(self, rows: Rows) -> pa.Table:
         self._make_columns(rows.metadata)
-        lift = self.lift()
+        lift = lift_in(self.settings, self.store)
         vectors = None if lift is None else lift.items(rows.embedding)
         return rows.table(self.store.schema, vectors, self.store.next_number())
 

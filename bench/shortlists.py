@@ -1,0 +1,111 @@
+"""How much of the true top 10 an engine's shortlist holds, on embeddings of trained models.
+
+`python -m bench.shortlists runs/aviary runs/aviary-pcme` draws 20,000 birds of unseen species,
+embeds them and 300 captions, and writes the table of docs/SEARCH.md.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bench.tables import between_marks
+from pcme import Gaussian, data, load
+from pcme.embedding import Embedding, joined
+from pcme.index.lifts import DensityLift, DistanceLift, Lift
+from pcme.model import Model
+from pcme.scores.base import Score
+from pcme.scores.densities import DensityScore
+
+PAGE = Path(__file__).parents[1] / "docs" / "SEARCH.md"
+SPECIES, QUERIES, FITTED = 1000, 300, 1000
+LENGTHS = (10, 50, 100, 200, 400, 800)
+
+
+class Scaled(Lift):
+    """Means in units of the average σ of both sides, dimension by dimension."""
+
+    codes = "product"
+
+    def __init__(self, items: Gaussian, queries: Gaussian) -> None:
+        self.scale = (items.variance.mean(0) + queries.variance.mean(0)).rsqrt()
+
+    def items(self, items: Embedding) -> np.ndarray:
+        assert isinstance(items, Gaussian)
+        return (items.mean * self.scale).numpy()
+
+    queries = items
+
+
+def embedded(model: Model) -> tuple[Gaussian, Gaussian]:
+    """(images, captions) of unseen species."""
+    split = data.create("aviary", test_species=SPECIES, captions_per_image=1).load("test")
+    count = len(split.images)
+    parts = [
+        model.encode_images([split.images.load(n) for n in range(i, min(count, i + 512))])
+        for i in range(0, count, 512)
+    ]
+    images, captions = joined(parts), model.encode_captions(list(split.captions))
+    assert isinstance(images, Gaussian)
+    assert isinstance(captions, Gaussian)
+    return images, captions
+
+
+def lifts(score: Score, items: Gaussian, queries: Gaussian) -> Iterator[tuple[str, Lift]]:
+    """What could be given to an engine, by name; `queries` are none of those it is judged by."""
+    width = 16 * -(-(items.dim + 1) // 16)
+    yield "μ", DistanceLift(width, by_spread=False)
+    yield "[μ; √Σσ²]", DistanceLift(width)
+    if isinstance(score, DensityScore):
+        yield "μ in units of the average σ", Scaled(items, queries)
+        yield "density lift, fitted on 1,000 queries", DensityLift.fitted(score, items, queries)
+        yield "… fitted on 100", DensityLift.fitted(score, items, queries[:100])
+        yield "… fitted on items in their place", DensityLift.fitted(score, items, items[:FITTED])
+
+
+def recalls(lift: Lift, items: Gaussian, queries: Gaussian, best: np.ndarray) -> list[float]:
+    """The share of the true top 10 among the first so many, for each of LENGTHS."""
+    vectors, asked = lift.items(items).astype(np.float64), lift.queries(queries).astype(np.float64)
+    distance = np.square(vectors).sum(1) - 2 * asked @ vectors.T
+    order = np.argsort(distance, 1)[:, : LENGTHS[-1]]
+    return [
+        float(np.mean([np.isin(b, o[:n]).mean() for b, o in zip(best, order, strict=True)]))
+        for n in LENGTHS
+    ]
+
+
+def measured(folder: Path) -> list[str]:
+    """The rows of the table for one model, both ways."""
+    model = load(folder)
+    score, (images, captions) = model.score(), embedded(model)
+    order = torch.randperm(len(captions), generator=torch.Generator().manual_seed(0))
+    sides: list[tuple[str, Gaussian, Callable[[slice], Gaussian]]] = [
+        ("text → image", images, lambda part: captions[order[part]]),
+        ("image → text", captions, lambda part: images[order[part]]),
+    ]
+    rows = []
+    for way, items, drawn in sides:
+        queries, others = drawn(slice(QUERIES)), drawn(slice(QUERIES, QUERIES + FITTED))
+        best = score.topk(queries, items, k=10).ids.numpy()
+        for name, lift in lifts(score, items, others):
+            shares = " | ".join(f"{share:.3f}" for share in recalls(lift, items, queries, best))
+            rows.append(f"| {model.recipe.method.kind}, {way} | {name} | {shares} |")
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure the models given and write the table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.shortlists", description=__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of models trained on Aviary")
+    runs = parser.parse_args().runs
+    head = "| model | vectors | " + " | ".join(map(str, LENGTHS)) + " |\n"
+    head += "|---|---|" + "---|" * len(LENGTHS) + "\n"
+    rows = [row for folder in runs for row in measured(folder)]
+    between_marks(PAGE, "shortlists", head + "\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()
