@@ -55,6 +55,8 @@ def test_a_finished_run_is_taken_as_it_is(found):
 
 def test_the_verdict_speaks_plainly():
     hit = demo.Hit(3, 0.2, False)
-    assert demo.Search("a", (hit,), 0.4, 0, None).verdict == "nothing here matches"
-    sure = demo.Search("a", (demo.Hit(3, 0.9, True),), 12.3, 11, 0.5)
+    assert (
+        demo.Search("a", (hit,), 0.4, 0, None, answerable=False).verdict == "nothing here matches"
+    )
+    sure = demo.Search("a", (demo.Hit(3, 0.9, True),), 12.3, 11, 0.5, answerable=True)
     assert sure.verdict == "about 12 images match"

@@ -1,7 +1,8 @@
 """`pcme demo`: the main job from end to end, on the embedded world, in a few minutes.
 
-Draws Aviary, trains, evaluates both directions on species that were never seen, and searches: for
-something rare, something common, and something that is not there. Everything lands in one folder.
+Draws Aviary, trains, calibrates on the validation species, evaluates both directions on species
+that were never seen, and searches: for something rare, something common, and something that is not
+there. Everything lands in one folder.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,8 @@ from jaxtyping import Float64
 from PIL import Image, ImageDraw, ImageFont
 
 from pcme import data
+from pcme.calibrating import calibrate
+from pcme.confidence import Confidence
 from pcme.data.aviary import Aviary
 from pcme.data.problems import Problems
 from pcme.data.sheet import save_sheet
@@ -27,8 +30,6 @@ from pcme.truth import measured
 __all__ = ["Demo", "Hit", "Search", "run"]
 
 HITS = 6
-SURE = 0.5
-"""A best match below this probability is no match."""
 
 INK, FAINT, PAPER = (32, 36, 44), (118, 124, 136), (255, 255, 255)
 RIGHT, WRONG = (34, 122, 82), (190, 50, 40)
@@ -53,11 +54,12 @@ class Search:
     expected: float
     matches: int
     wider: float | None
+    answerable: bool
 
     @property
     def verdict(self) -> str:
         """What a person should be told."""
-        if self.hits[0].p < SURE:
+        if not self.answerable:
             return "nothing here matches"
         return f"about {self.expected:,.0f} images match"
 
@@ -81,12 +83,17 @@ def run(
     reporter: Reporter | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Demo:
-    """Train (or go on with, or take, the run in `folder`), evaluate on the test species, search."""
+    """Train (or go on with, or take, the run in `folder`), calibrate, evaluate on the test species,
+    search.
+    """
     train(recipe, folder, resume=True, reporter=reporter)
     model = load(folder)  # the best on the validation species, not the last
-    test = data.create(recipe.data.kind, **recipe.data.params).load("test")
+    world = data.create(recipe.data.kind, **recipe.data.params)
+    sure = calibrate(folder, world.load("val")).confidence
+    sure.save(folder)  # for `pcme search` with an index of it
+    test = world.load("test")
     found = embed(model, test, Problems(strict=True), progress=progress)
-    searches = tuple(_searched(model, found))
+    searches = tuple(_searched(model, sure, found))
     sheet = folder / "searches.png"
     save_sheet(drawn(searches, found), sheet)
     return Demo(folder, len(test.images), measured(model, found), searches, sheet)
@@ -116,7 +123,7 @@ def drawn(searches: Sequence[Search], found: Embedded) -> Image.Image:
     return sheet
 
 
-def _searched(model: Model, found: Embedded) -> list[Search]:
+def _searched(model: Model, sure: Confidence, found: Embedded) -> list[Search]:
     """Searches for a caption that fits few images, one that fits many, and one that fits none."""
     dataset = found.dataset
     counts = dataset.matches().counts
@@ -126,7 +133,7 @@ def _searched(model: Model, found: Embedded) -> list[Search]:
     texts = [dataset.captions[few], dataset.captions[many], *texts]
     truth = Matches.from_facts(np.concatenate([dataset.said[[few, many]], said]), dataset.facts)
     queries = model.encode_captions(texts)
-    p = np.exp(np.asarray(model.score()(queries, found.images), np.float64))
+    p = sure.probability(model.score()(queries, found.images))
     return [
         Search(
             text,
@@ -137,6 +144,7 @@ def _searched(model: Model, found: Embedded) -> list[Search]:
             float(row.sum()),
             int(true.sum()),
             wider,
+            sure.answerable(float(row.max()), gallery=len(row)),
         )
         for text, row, true, wider in zip(
             texts, p, truth.dense(), _wider(queries, found.captions), strict=True

@@ -273,21 +273,23 @@ def upper_log_match(
     cv, skew, product = _shape_limits(mean, limits)
     edges = torch.linspace(0, 1, BOUND_STRIPS + 1, dtype=mean.dtype)[:, None] * cv / 2  # u / root
     steep = scale * root * edges
-    bounds = [torch.full_like(edges[1:], -torch.inf)]
+    bounds = torch.full_like(edges[1:], -torch.inf)
     for (_, nodes), (low, high) in zip(
         STEEP, pairwise((-1.0, *(s for s, _ in STEEP))), strict=True
     ):
-        terms = []
-        for z, weight in _hermite(nodes):
-            first = abs(z) * product * (skew * 0.0212 + cv / 24)
-            third = abs(z) ** 3 * (product * (skew * 0.0025 + cv / 24) + cv.pow(3) / 16)
-            lost = product / 12 + z * z * cv.square() / 8 + first + third
-            factor = 1 + z * (edges[:-1] if z > 0 else edges[1:]) - lost
-            terms.append(weight + logsigmoid(shift - scale * root * factor.clamp_min(0)))
         inside = (steep[1:] > low) & (steep[:-1] <= high)
-        bounds.append(torch.where(inside, torch.logsumexp(torch.stack(terms), 0), -torch.inf))
+        if inside.any():
+            z, weight = torch.tensor(_hermite(nodes), dtype=mean.dtype).T[:, :, None]  # [node, 1]
+            first = z.abs() * product * (skew * 0.0212 + cv / 24)
+            third = z.abs() ** 3 * (product * (skew * 0.0025 + cv / 24) + cv.pow(3) / 16)
+            lost = product / 12 + z * z * cv.square() / 8 + first + third
+            along = torch.where(z[:, :, None] > 0, edges[:-1], edges[1:])  # [node, strip, n]
+            factor = 1 + z[:, :, None] * along - lost[:, None]
+            terms = weight[:, :, None] + logsigmoid(shift - scale * root * factor.clamp_min(0))
+            bound = torch.logsumexp(terms, 0)
+            bounds = torch.where(inside, torch.maximum(bounds, bound), bounds)
     safe = (mean > 0) & (cv.square() <= WIDE)
-    return torch.where(safe, torch.cat(bounds).amax(0), torch.inf)
+    return torch.where(safe, bounds.amax(0), torch.inf)
 
 
 def _shape_limits(mean: Tensor, limits: Limits) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,11 +1,17 @@
 """Judge: with a confidence beside the model, hits are calibrated, and so is "nothing here"."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from pcme import SearchIndex
 from pcme.algebra import all_of
 from pcme.calibrating import calibrate
+from pcme.confidence.refusal import refusal
+from pcme.errors import ConfigError
+from pcme.index.judge import Judge
 from tests.index.worlds import split, untrained
 
 
@@ -68,3 +74,28 @@ def test_hits_above_a_threshold(world):
     assert all(hit.match_probability >= middle for hit in hits.above(middle))
     assert len(hits.above(middle)) == sum(hit.match_probability >= middle for hit in hits)
     assert len(hits.above(1.1)) == 0
+
+
+def test_a_coverage_decides_what_is_answered(world):
+    index, confidence = world
+    odds = np.linspace(-3, 3, 40)  # of queries that all have a match
+    known = replace(confidence, by_p=refusal(odds, np.ones(40, bool)))
+    for share in (0.3, 0.7, 1.0):
+        judge = Judge.covering(is_probability=True, confidence=known, min_coverage=share)
+        said = [judge.answerable(float(expit(one)), 40) for one in odds]
+        assert said == [n >= 40 - round(40 * share) for n in range(40)]
+    assert all(one.query.answerable for one in index.search_many(["a bird"], min_coverage=1.0))
+
+
+def test_a_coverage_needs_a_calibration(tmp_path):
+    untrained().save(tmp_path / "model")
+    index = SearchIndex.create(tmp_path / "index", tmp_path / "model")
+    index.add(split(images=4))
+    with pytest.raises(ConfigError, match="pcme calibrate"):
+        index.search("a bird", min_coverage=0.9)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_coverage_is_a_share(world, share):
+    with pytest.raises(ConfigError, match="min_coverage"):
+        world[0].search("a bird", min_coverage=share)

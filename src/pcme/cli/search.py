@@ -40,6 +40,13 @@ def search(
     threshold: Annotated[
         float | None, typer.Option(help="Only hits whose match probability is at least this.")
     ] = None,
+    min_coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="Say that nothing matches only for the least sure queries: this share of those "
+            "that have a match, at calibration, is answered."
+        ),
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Search everything, however large the index is.")
     ] = False,
@@ -67,7 +74,7 @@ def search(
 
     asked = combined(query, also or (), instead or (), unwanted or ())
     hits = SearchIndex.open(where, model).search(
-        asked, k, where=condition, kind=kind, exact=exact or None
+        asked, k, where=condition, kind=kind, exact=exact or None, min_coverage=min_coverage
     )
     kept = hits if threshold is None else hits.above(threshold)
     if as_json:

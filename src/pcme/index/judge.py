@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 from pcme.confidence import Confidence
+from pcme.errors import ConfigError
 from pcme.index.columns import metadata_of
 from pcme.index.hits import Asked, Hit, Hits
 from pcme.index.wanted import Answer, Wanted
@@ -24,6 +25,23 @@ class Judge:
 
     is_probability: bool
     confidence: Confidence | None
+    least: float | None = None
+    """From which best p on to answer; None leaves it to the confidence."""
+
+    @classmethod
+    def covering(
+        cls, is_probability: bool, confidence: Confidence | None, min_coverage: float | None
+    ) -> "Judge":
+        """One that answers at least this share of the calibration's queries, the surest ones."""
+        if min_coverage is None:
+            return cls(is_probability, confidence)
+        if confidence is None or not is_probability:
+            raise ConfigError(
+                "min_coverage needs a calibrated model - run `pcme calibrate` on it first"
+            )
+        return cls(
+            is_probability, confidence, confidence.threshold(min_coverage=min_coverage).value
+        )
 
     def hits(self, wanted: Wanted, answer: Answer, known: Mapping[str, dict[str, Any]]) -> Hits:
         """The hits; `known` has the row of each, but for one that was deleted a moment ago."""
@@ -48,6 +66,16 @@ class Judge:
         asked = self._asked(wanted, answer, p)
         return Hits(asked, tuple(hits), answer.searched, self.confidence is not None, answer.exact)
 
+    def answerable(self, best: float, searched: int) -> bool:
+        """Whether the best p of so many items is good enough to say that something matches."""
+        if not searched:
+            return False
+        if self.least is not None:
+            return best >= self.least
+        if self.confidence is None:
+            return best >= SURE
+        return self.confidence.answerable(best, gallery=searched)
+
     def _asked(self, wanted: Wanted, answer: Answer, p: Float64[np.ndarray, " k"] | None) -> Asked:
         if p is None:
             return Asked(wanted.uncertainty(), None, None, None, wanted.note)
@@ -57,7 +85,7 @@ class Judge:
             wanted.uncertainty(),
             self._percentile(wanted),
             expected,
-            wanted.note is None and self._answerable(best, answer.searched),
+            wanted.note is None and self.answerable(best, answer.searched),
             wanted.note,
         )
 
@@ -79,10 +107,3 @@ class Judge:
         if self.confidence is None or u is None or wanted.side is None:
             return None
         return float(self.confidence.percentile(u, side=wanted.side))
-
-    def _answerable(self, best: float, searched: int) -> bool:
-        if not searched:
-            return False
-        if self.confidence is None:
-            return best >= SURE
-        return self.confidence.answerable(best, gallery=searched)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ __all__ = ["engine", "flush", "local", "quoted", "translated"]
 
 FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk, or a share of one, takes no more."""
+SOURCE = re.compile(r",? \S+\.rs:\d+")
+"""Where in its own sources the engine noticed an error: of no use to who reads ours."""
 
 
 def engine() -> Any:  # noqa: ANN401 - lancedb's types are not public
@@ -37,7 +40,7 @@ def translated(uri: str, what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
-        reason = str(error).partition(", /root/")[0]
+        reason = SOURCE.split(str(error), maxsplit=1)[0]
         full = any(f"os error {n}" in reason or getattr(error, "errno", 0) == n for n in FULL)
         hint = "make room on the disk" if full else "see `pcme index verify`"
         raise FormatError(f"{uri} {what} - {reason:.400} - {hint}") from error

@@ -140,12 +140,17 @@ class SearchIndex:
         where: str | None = None,
         kind: Kind | None = None,
         exact: bool | None = None,
+        min_coverage: float | None = None,
     ) -> Hits:
         """The k items that match best, of all, or of those that a filter and a kind leave.
 
-        `where` is SQL over the columns: "year > 2015 and place = 'Oslo'" (docs/SEARCH.md).
+        `where` is SQL over the columns: "year > 2015 and place = 'Oslo'" (docs/SEARCH.md). With
+        `min_coverage`, a query is answerable if it is among this share of the calibration's
+        queries, the surest ones (docs/CONFIDENCE.md).
         """
-        return self.search_many([query], k, where=where, kind=kind, exact=exact)[0]
+        return self.search_many(
+            [query], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage
+        )[0]
 
     def search_many(
         self,
@@ -155,13 +160,14 @@ class SearchIndex:
         where: str | None = None,
         kind: Kind | None = None,
         exact: bool | None = None,
+        min_coverage: float | None = None,
     ) -> list[Hits]:
         """The same for several queries, which are looked for together."""
         checked_k(k)
+        is_probability = isinstance(self.settings.score.create(), LogProbability)
+        judge = Judge.covering(is_probability, self._encoder.confidence, min_coverage)
         wanted = [self._reader.wanted(query) for query in queries]
         found = self._finder.found(wanted, k, where=_clause(where, kind), exact=exact)
-        is_probability = isinstance(self.settings.score.create(), LogProbability)
-        judge = Judge(is_probability, self._encoder.confidence)
         return [judge.hits(*pair, found.known) for pair in zip(wanted, found.answers, strict=True)]
 
     def ids(self, where: str | None = None) -> list[str]:
