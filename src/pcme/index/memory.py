@@ -33,6 +33,7 @@ class InMemory:
         self.settings, self.store = settings, store
         self.resident = Resident(settings)
         self.scan = scan_of(settings, self.resident)
+        self._drawn: tuple[int, Int64[np.ndarray, " s"], Embedding] | None = None
 
     def answers(
         self,
@@ -105,12 +106,23 @@ class InMemory:
         count = len(self.resident) if rows is None else len(rows)
         if count == pool:  # everything is in the pool
             return np.empty(0, np.int64), np.empty((len(queries), 0), np.float32)
-        drawn = stream(0, "others").choice(count, min(count, SAMPLE), replace=False)
-        places = drawn if rows is None else rows[drawn]
-        items = self.resident.embedding[torch.from_numpy(places)]
+        places, items = self._some(rows, count)
         if len(queries) == 1:
             return places, self.scan.exact(queries, items)[None].numpy()
         return places, self.scan.score(queries, items).numpy()
+
+    def _some(
+        self, rows: Int64[np.ndarray, " m"] | None, count: int
+    ) -> tuple[Int64[np.ndarray, " s"], Embedding]:
+        """Places drawn evenly, and what is there; of all rows it is kept until they change."""
+        if rows is None and self._drawn and self._drawn[0] == self.resident.generation:
+            return self._drawn[1:]
+        drawn = stream(0, "others").choice(count, min(count, SAMPLE), replace=False)
+        places = drawn if rows is None else rows[drawn]
+        items = self.resident.embedding[torch.from_numpy(places)]
+        if rows is None:
+            self._drawn = self.resident.generation, places, items
+        return places, items
 
     def _combined(
         self,

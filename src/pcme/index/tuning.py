@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 DEPTH = 10
 """The k of recall@k."""
-PROBES = (5, 10, 20, 40, 80, 160, 320, 640, 1280)
+PROBES = (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320, 453, 640, 905, 1280)
 SHORTLISTS = (50, 100, 200, 400, 800, 1600)
 LEAST = 4096
 """Items below which there is nothing to tune."""
@@ -154,8 +154,9 @@ def trials(
 ) -> list[Trial]:
     """For every length of shortlist the fewest probes that reach the target, timed.
 
-    Where none does, the one that comes nearest. Proposals come best first, so that one search with
-    the longest list tells of all shorter ones.
+    They must reach it with a standard error to spare, for the best of many trials on some queries
+    is worse on others. Where none does, the one that comes nearest. Proposals come best first, so
+    that one search with the longest list tells of all shorter ones.
     """
     most = partitions_for(rows)
     probes = [p for p in PROBES if p < most] + [most]
@@ -163,8 +164,9 @@ def trials(
     for done, number in enumerate(probes, start=1):
         measured.append(_recalls(engine, queries, truth, number))
         progress(done, len(probes))
-    recalls = np.array(measured)
-    enough = recalls >= target
+    each = np.array(measured)  # [probes, queries, shortlists]
+    recalls, error = each.mean(1), each.std(1) / np.sqrt(len(queries))
+    enough = recalls - error >= target
     picked = [
         (int(np.argmax(enough[:, n] if enough[:, n].any() else recalls[:, n])), n)
         for n in range(len(SHORTLISTS))
@@ -184,16 +186,16 @@ def best_of(found: Sequence[Trial], target: float) -> Trial:
 
 def _recalls(
     engine: Approximate, queries: Sequence[Wanted], truth: Sequence[Sequence[str]], probes: int
-) -> list[float]:
-    """Recall of every length of shortlist."""
-    found = np.zeros(len(SHORTLISTS))
+) -> list[list[float]]:
+    """For each query, the recall of every length of shortlist."""
+    found = []
     for query, best in zip(queries, truth, strict=True):
         (one,) = query.proposals()
         ids = engine.proposals(one, Effort(probes, SHORTLISTS[-1]), ["id"])["id"].to_pylist()
         places = {name: n for n, name in enumerate(ids)}
         ranks = np.array([places.get(name, SHORTLISTS[-1]) for name in best])
-        found += [(ranks < length).mean() for length in SHORTLISTS]
-    return list(found / len(queries))
+        found.append([float((ranks < length).mean()) for length in SHORTLISTS])
+    return found
 
 
 def _timed(engine: Approximate, queries: Sequence[Wanted], effort: Effort) -> float:
