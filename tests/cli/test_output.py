@@ -1,5 +1,9 @@
 """Output: progress never mixes with results."""
 
+import json
+
+import pytest
+
 from pcme.cli.output import print_json, print_table, progress_bar
 
 
@@ -24,3 +28,11 @@ def test_a_table_has_its_header_and_rows(capsys):
         ["a", "first"],
         ["b", "second"],
     ]
+
+
+def test_json_has_no_number_that_is_none(capsys):
+    print_json({"a": [float("nan"), (1.5, float("inf"))], "b": {"c": -float("inf")}})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "a": [None, [1.5, None]],
+        "b": {"c": None},
+    }

@@ -1,14 +1,19 @@
 """pcme search: a table for people, exactly the promised JSON for machines, no tracebacks."""
 
 import json
+from datetime import date, datetime
+from decimal import Decimal
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from pcme import SearchIndex
+from pcme import Points, SearchIndex
+from pcme.calibrating import calibrate
 from pcme.cli import app
 from tests.helpers import picture
-from tests.index.worlds import untrained
+from tests.index.worlds import split, untrained
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +105,9 @@ def test_words_that_nobody_knows_are_marked(world):
         (["photos/none.png"], "no such file"),
         (["{world}/empty.png"], "0 bytes"),
         (["none.npy"], "is not a NumPy file"),
+        (["a bird", "--threshold", "2"], "a threshold is a probability"),
+        (["a bird", "--threshold", "nan"], "a threshold is a probability"),
+        (["a bird", "--min-coverage", "0.5"], "pcme calibrate"),
         (["a bird", "--model", "{world}/photos"], "is not a model"),
     ],
 )
@@ -109,3 +117,48 @@ def test_what_is_wrong_is_a_message(world, arguments, message):
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
+
+
+def test_metadata_of_any_type_are_json(world, tmp_path):
+    index = SearchIndex.create(tmp_path / "index", world / "model")
+    values = {
+        "seen": [date(2001, 5, 1)],
+        "at": [datetime(2001, 5, 1, 12, 30)],
+        "price": [Decimal("1.5")],
+        "raw": [b"ab"],
+        "weight": [float("nan")],
+    }
+    index.add(["a red bird"], values, kind="caption")
+    (hit,) = record(tmp_path / "index", "a bird")["hits"]
+    assert hit["metadata"] == {
+        "seen": "2001-05-01",
+        "at": "2001-05-01T12:30:00",
+        "price": 1.5,
+        "raw": "ab",
+        "weight": None,
+    }
+
+
+def test_a_threshold_that_nothing_reaches_is_said(world):
+    result = run(world / "index", "a bird", "--threshold", 1)
+    assert result.exit_code == 0
+    assert "no hit has a match probability of 1 or more" in result.output
+
+
+def test_a_threshold_needs_probabilities(tmp_path):
+    index = SearchIndex.create(tmp_path / "index", dim=4)
+    index.add(Points(torch.ones(1, 1, 4)), ids=["a"])
+    np.save(tmp_path / "query.npy", np.ones((1, 4), np.float32))
+    result = run(tmp_path / "index", tmp_path / "query.npy", "--threshold", 0.5)
+    assert result.exit_code == 2
+    assert "is no probability" in " ".join(result.output.split())
+
+
+def test_a_vector_is_not_judged_by_another_model_s_confidence(world, tmp_path):
+    other = untrained(seed=1)
+    other.save(tmp_path / "other")
+    calibrate(tmp_path / "other", split(images=20)).confidence.save(tmp_path / "other")
+    np.save(tmp_path / "query.npy", np.ones((1, 16), np.float32))
+    result = run(world / "index", tmp_path / "query.npy", "--model", tmp_path / "other")
+    assert result.exit_code == 2
+    assert "not the model that the index was made with" in " ".join(result.output.split())

@@ -1,5 +1,8 @@
 """The decision that something matches holds its rate of false alarms, whatever the size."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -99,3 +102,9 @@ def test_the_threshold_has_the_rate_that_it_is_for(size, share):
 def test_what_makes_no_sense_is_refused(call, error):
     with pytest.raises(error):
         call()
+
+
+def test_a_reach_beyond_all_numbers_is_infinite_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert replace(RULE, growth=1e-3).reach() == float("inf")

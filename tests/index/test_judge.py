@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from pcme import SearchIndex
-from pcme.algebra import all_of
+from pcme.algebra import all_of, any_of, but_not
 from pcme.calibrating import calibrate
 from pcme.confidence.refusal import refusal
 from pcme.errors import ConfigError
@@ -73,7 +73,8 @@ def test_hits_above_a_threshold(world):
     middle = hits[20].match_probability
     assert all(hit.match_probability >= middle for hit in hits.above(middle))
     assert len(hits.above(middle)) == sum(hit.match_probability >= middle for hit in hits)
-    assert len(hits.above(1.1)) == 0
+    with pytest.raises(ConfigError, match="0 to 1"):
+        hits.above(1.1)
 
 
 def test_a_coverage_decides_what_is_answered(world):
@@ -99,3 +100,15 @@ def test_a_coverage_needs_a_calibration(tmp_path):
 def test_a_coverage_is_a_share(world, share):
     with pytest.raises(ConfigError, match="min_coverage"):
         world[0].search("a bird", min_coverage=share)
+
+
+def test_combinations_by_keyword(world):
+    index, _ = world
+    asked = index.search("a red bird", 40, all_of=["water"], any_of=["sky"], but_not=["a tail"])
+    built = but_not(any_of([all_of(["a red bird", "water"]), "sky"]), any_of(["a tail"]))
+    assert asked.record() == index.search(built, 40).record()
+    assert index.search(all_of=["a red bird"]).ids == index.search("a red bird").ids
+    assert index.search(any_of=["a", "b"]).ids == index.search(any_of(["a", "b"])).ids
+    for nothing in ({}, {"but_not": ["a bird"]}):
+        with pytest.raises(ConfigError, match="nothing was asked for"):
+            index.search(**nothing)

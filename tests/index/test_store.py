@@ -196,3 +196,34 @@ def cost(index, name):
         index.delete(ids[:5])
         times.append(time.perf_counter() - begin)
     return min(times)
+
+
+@pytest.mark.parametrize("tail", ["number < 5", "LIMIT 1", "; anything", "-- anything"])
+def test_a_filter_is_read_to_its_end(tmp_path, tail):
+    """The engine alone would stop where the first expression ends, and delete too much."""
+    index, items = drawn(tmp_path / "index", 20)
+    for ask in (
+        lambda where: index.delete(where=where),
+        lambda where: index.search(items[0], where=where),
+        lambda where: index.ids(where),
+    ):
+        with pytest.raises(ConfigError, match="cannot be used"):
+            ask(f"number > 10 {tail}")
+    assert len(index) == 20
+
+
+def test_a_filter_that_cannot_be_computed_is_an_error_of_the_filter(tmp_path):
+    index, items = drawn(tmp_path / "index", 5)
+    with pytest.raises(ConfigError, match="1/0"):
+        index.search(items[0], where="number = 1/0")
+
+
+def test_a_file_s_uri_is_a_folder_with_a_lock(tmp_path, monkeypatch):
+    index, items = drawn(f"file://{tmp_path}/index", 5)
+    assert index.describe().bytes > 0
+    monkeypatch.setattr(store, "WAIT", 0.1)
+    with (
+        FileLock(tmp_path / "index" / store.LOCK),
+        pytest.raises(DataError, match="being written by another process"),
+    ):
+        index.add(items[:1], ids=["x"])

@@ -141,3 +141,17 @@ def test_everything_can_be_streamed_instead(tmp_path, monkeypatch):
         assert left.exact
         assert right.exact
         assert left.query.expected_matches == pytest.approx(right.query.expected_matches, rel=1e-5)
+
+
+def test_a_combination_is_counted_alike_exactly_and_from_proposals(tuned):
+    index, _, queries = tuned
+    loaded = SearchIndex.open(index.path)
+    loaded.load()
+    both = any_of([queries[0], queries[1]])
+    exact, near = (loaded.search(both, exact=way).query.expected_matches for way in (True, False))
+    assert near == pytest.approx(exact, rel=0.2, abs=5)
+
+
+def test_whether_tuning_was_worth_it_is_told(tuned):
+    index, _, _ = tuned
+    assert index.describe().worthwhile == tuning.tuning_in(index._store).worthwhile

@@ -84,7 +84,7 @@ def _record(found: Calibrated) -> dict[str, object]:
             "gallery": presence.gallery,
             "growth": presence.growth,
             "false_alarm": presence.false_alarm,
-            "reach": presence.reach() if presence.growth else None,
+            "reach": presence.reach(),
         },
         "report": asdict(found.report),
     }

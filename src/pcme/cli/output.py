@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +21,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 
 def print_json(value: object) -> None:
-    """Print a JSON document on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print a JSON document on stdout; what JSON has no number for (NaN, infinity) becomes null."""
+    typer.echo(json.dumps(_finite(value), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -79,8 +79,10 @@ def search(
     kept = hits if threshold is None else hits.above(threshold)
     if as_json:
         print_json(kept.record())
-    else:
-        _print(kept)
+        return
+    _print(kept)
+    if threshold is not None and not kept.hits:
+        typer.echo(f"no hit has a match probability of {threshold:g} or more", err=True)
 
 
 def _print(hits: Hits) -> None:

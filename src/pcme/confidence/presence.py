@@ -76,7 +76,8 @@ class Presence:
     def reach(self, false_alarm: float | None = None) -> float:
         """The number of items up to which the share of false alarms holds."""
         room = self._room(self._least(false_alarm))
-        return self.gallery * float(np.exp(room / self.growth)) if self.growth else float("inf")
+        with np.errstate(over="ignore"):
+            return self.gallery * float(np.exp(room / self.growth)) if self.growth else float("inf")
 
     def _least(self, false_alarm: float | None) -> float:
         """The log-odds that this share of the best wrong hits exceed at calibration."""

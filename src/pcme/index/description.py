@@ -32,6 +32,8 @@ class Description:
     """Rows in the approximate index; the others are looked through one by one."""
     effort: Mapping[str, int | float] | None
     """How hard the approximate index looks, and the recall that was measured."""
+    worthwhile: bool
+    """Whether that is good enough and faster than exact; else searches stay exact."""
 
     def record(self) -> dict[str, object]:
         """For JSON."""
@@ -58,4 +60,5 @@ def described(store: Store, settings: Settings, tuning: Tuning | None) -> Descri
         version,
         store.indexed() if store.has_ann() else 0,
         None if chosen is None else {**asdict(chosen.effort), "recall": chosen.recall},
+        tuning is not None and tuning.worthwhile,
     )

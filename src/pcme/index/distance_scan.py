@@ -48,7 +48,6 @@ class DistanceScan(Scan[_Made]):
         kind = resident.settings.score.kind
         self.by_spread = kind != "mean" and resident.settings.spread != "none"
         self.by_quadrature = isinstance(score, MatchProbability) and self.by_spread
-        self.centre = torch.zeros(resident.settings.dim)
 
     def width(self, k: int) -> int:
         """A match probability has the order of the keys only nearly."""
@@ -63,7 +62,7 @@ class DistanceScan(Scan[_Made]):
             own += _variance(items).sum(-1) * (items.dim / _variance(items).shape[1])
         if not self.by_quadrature:
             return _Made(-own, longest, None)
-        extent = _extent(items, self.centre)
+        extent = _extent(items)
         return _Made(-own, longest, torch.stack((extent.amin(1), extent.amax(1))))
 
     def keys(self, queries: Embedding, items: Embedding, made: _Made) -> Float32[Tensor, "q n"]:
@@ -106,7 +105,7 @@ class DistanceScan(Scan[_Made]):
 
     def _limits(self, queries: Embedding) -> quadrature.Limits:
         """As in `scores.match_prob`: what is known of every pair before looking at the item."""
-        own = _extent(queries, self.centre)
+        own = _extent(queries)
         spread, spread2, widest, uneven, norm4 = own * ROUNDING
         most = self._most
         return quadrature.Limits(
@@ -128,9 +127,9 @@ def _variance(items: Embedding) -> Float32[Tensor, "n s"]:
     return (2 * items.log_sigma).exp().clamp_min(TINY)
 
 
-def _extent(items: Embedding, centre: Float32[Tensor, " d"]) -> Float64[Tensor, "5 n"]:
-    """Σ σ², Σ σ⁴, max σ², ‖σ² − mean σ²‖ and ‖μ − centre‖₄ of each item."""
-    mean = _means(items) - centre
+def _extent(items: Embedding) -> Float64[Tensor, "5 n"]:
+    """Σ σ², Σ σ⁴, max σ², ‖σ² − mean σ²‖ and ‖μ‖₄ of each item."""
+    mean = _means(items)
     variance = _variance(items).expand_as(mean)
     uneven = (variance - variance.mean(-1, keepdim=True)).norm(dim=1)
     norm4 = mean.square().square().sum(-1).sqrt().sqrt()

@@ -52,6 +52,8 @@ class Encoder:
         """The model's confidence, where it was calibrated."""
         if not self._looked and self.folder is not None and self.folder.is_dir():
             self._confidence = Confidence.load(self.folder)
+            if self._confidence is not None and self._model is None:
+                self._model = self._checked(load(self.folder))  # its confidence, not another's
         self._looked = True
         return self._confidence
 
@@ -103,8 +105,8 @@ class Encoder:
     def _folder(self) -> Path:
         if self.folder is None and self._expected is None:
             raise ConfigError(
-                "this is an index of vectors without a model - search it by a Gaussian or Points "
-                "(--vector), or make one with a model"
+                "this is an index of vectors without a model - search it by a vector (a .npy file, "
+                "a Gaussian, Points), or make one with a model"
             )
         if self.folder is None:
             raise ConfigError(
@@ -113,8 +115,7 @@ class Encoder:
             )
         if not self.folder.is_dir():
             raise ConfigError(
-                f"the index's model was in {self.folder}, which is not there any more - say where "
-                "it is now with model=... (--model)"
+                f"there is no model in {self.folder} - say where it is now with model=... (--model)"
             )
         return self.folder
 

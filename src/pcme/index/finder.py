@@ -1,9 +1,10 @@
 """Finder: the reading half of an index; chooses how to search, and begins anew when it must."""
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pcme.algebra import Calibrate
 from pcme.errors import DataError, FormatError
@@ -28,6 +29,9 @@ TRIES = 4
 """Times that a search begins anew, in the newest version, after a file could not be read."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Found:
     """The answers to some queries, and all that is known of the items in them, by id."""
@@ -49,10 +53,19 @@ class Finder:
         self, wanted: list[Wanted], k: int, *, where: str | None, exact: bool | None
     ) -> Found:
         """The k best for each query, in the newest version of the index."""
-        for _ in range(TRIES):
-            with suppress(FormatError):  # perhaps what was being read has just been compacted
-                return self._found(wanted, k, where, exact)
-        return self._found(wanted, k, where, exact)
+        return self._again(lambda: self._found(wanted, k, where, exact))
+
+    def ids(self, where: str | None) -> list[str]:
+        """The ids of all items, or of those that match a filter, in the order they were added."""
+
+        def read() -> list[str]:
+            with self._lock:
+                self.store.version()
+                rows = self.store.read(["id", "seq"], where).sort_by("seq")
+            found: list[str] = rows["id"].to_pylist()
+            return found
+
+        return self._again(read)
 
     def exact(self, wanted: list[Wanted], k: int, where: str | None = None) -> list[Answer]:
         """The k best by a search through everything: in memory as far as that goes, or streamed."""
@@ -64,6 +77,14 @@ class Finder:
                 streamed(self.store, score, one, k, where=where, calibrate=self._calibrate)
                 for one in wanted
             ]
+
+    @staticmethod
+    def _again(read: Callable[[], T]) -> T:
+        """What is read; once more where a file has gone, for perhaps it has been compacted."""
+        for _ in range(TRIES):
+            with suppress(FormatError):
+                return read()
+        return read()
 
     def load(self) -> None:
         """Take all embeddings into memory."""

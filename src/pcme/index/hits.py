@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, time
+from decimal import Decimal
+
+from pcme.errors import ConfigError
 
 __all__ = ["Asked", "Hit", "Hits"]
 
@@ -66,6 +70,13 @@ class Hits:
 
     def above(self, threshold: float) -> "Hits":
         """Only hits whose match probability is at least this."""
+        if not 0 <= threshold <= 1:
+            raise ConfigError(f"a threshold is a probability, 0 to 1 - got {threshold}")
+        if any(hit.match_probability is None for hit in self.hits):
+            raise ConfigError(
+                "these hits are ranked by a distance, which is no probability - leave out the "
+                "threshold, or make an index with a score such as csd_prob"
+            )
         kept = (hit for hit in self.hits if (hit.match_probability or 0.0) >= threshold)
         return replace(self, hits=tuple(kept))
 
@@ -75,7 +86,7 @@ class Hits:
         hit = ("rank", "id", "match_probability", "uncertainty", "metadata")
         return {
             "query": {name: getattr(self.query, name) for name in query},
-            "hits": [{name: getattr(one, name) for name in hit} for one in self.hits],
+            "hits": [{name: _plain(getattr(one, name)) for name in hit} for one in self.hits],
         }
 
     def __len__(self) -> int:
@@ -86,3 +97,22 @@ class Hits:
 
     def __getitem__(self, place: int) -> Hit:
         return self.hits[place]
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold: dates as ISO 8601, bytes as text, other things as they are written.
+
+    >>> _plain({"seen": date(2001, 5, 1), "sizes": [Decimal("1.5")]})
+    {'seen': '2001-05-01', 'sizes': [1.5]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

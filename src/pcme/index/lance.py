@@ -13,7 +13,7 @@ import pyarrow as pa
 from pcme.atomic import sync
 from pcme.errors import ConfigError, FormatError
 
-__all__ = ["engine", "flush", "local", "quoted", "translated"]
+__all__ = ["SOURCE", "engine", "flush", "local", "quoted", "translated"]
 
 FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 """What the system says when a disk, or a share of one, takes no more."""
@@ -42,12 +42,14 @@ def translated(uri: str, what: str) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         reason = SOURCE.split(str(error), maxsplit=1)[0]
         full = any(f"os error {n}" in reason or getattr(error, "errno", 0) == n for n in FULL)
-        hint = "make room on the disk" if full else "see `pcme index verify`"
+        hint = "make room on the disk" if full else "`pcme index verify` says what is readable"
         raise FormatError(f"{uri} {what} - {reason:.400} - {hint}") from error
 
 
 def local(uri: str) -> Path | None:
     """The folder of an index; None at an object store."""
+    if uri.startswith("file://"):
+        return Path(uri.removeprefix("file://"))  # as the engine reads it: nothing is unquoted
     return None if "://" in uri else Path(uri)
 
 

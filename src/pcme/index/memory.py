@@ -74,7 +74,10 @@ class InMemory:
         rows, places = self._rows(where), self.resident.places(seq)
         count = len(self.resident) if rows is None else len(rows)
         if one.embedding is None:
-            return replace(self._combined(one, k, places, calibrate), searched=count, exact=False)
+            best = self._combined(one, k, places, calibrate)
+            some, items = self._some(rows, count)
+            rest = one.scores(items, self.scan.exact, calibrate)[~np.isin(some, places)]
+            return replace(best, sample=rest, searched=count, exact=False)
         found = self.scan.ranked(one.embedding, places, k, count)
         others, scores = self._sampled(one.embedding, rows, len(places))
         return replace(self._answer(found, others, scores[0]), exact=False)

@@ -1,5 +1,6 @@
 """From what a person asks to what an index compares: text, pictures, embeddings, combinations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,26 @@ from pcme.index.encoder import Encoder
 from pcme.index.settings import Settings
 from pcme.index.wanted import Wanted
 
-__all__ = ["Query", "Reader"]
+__all__ = ["Query", "Reader", "combined"]
 
 Query = str | Path | Image.Image | Embedding | algebra.Query
 """Text, a picture (a path or an image), an embedding, or a combination of these."""
+
+
+def combined(
+    query: Query | None,
+    all_of: Sequence[Query] = (),
+    any_of: Sequence[Query] = (),
+    but_not: Sequence[Query] = (),
+) -> Query:
+    """(query and all of these) or any of these, but none of those."""
+    together = [*([] if query is None else [query]), *all_of]
+    either = [algebra.all_of(together) if len(together) > 1 else one for one in together[:1]]
+    either += any_of
+    if not either:
+        raise ConfigError("nothing was asked for - give a query, all_of or any_of")
+    found = algebra.any_of(either) if len(either) > 1 else either[0]
+    return algebra.but_not(found, algebra.any_of(but_not)) if but_not else found
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from pcme.index.hits import Hits
 from pcme.index.items import Items, Metadata, source_of
 from pcme.index.judge import Judge
 from pcme.index.lifts import width_of
-from pcme.index.queries import Query, Reader
+from pcme.index.queries import Query, Reader, combined
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuner import tuned
@@ -134,9 +134,12 @@ class SearchIndex:
 
     def search(
         self,
-        query: Query,
+        query: Query | None = None,
         k: int = 10,
         *,
+        all_of: Sequence[Query] = (),
+        any_of: Sequence[Query] = (),
+        but_not: Sequence[Query] = (),
         where: str | None = None,
         kind: Kind | None = None,
         exact: bool | None = None,
@@ -144,12 +147,14 @@ class SearchIndex:
     ) -> Hits:
         """The k items that match best, of all, or of those that a filter and a kind leave.
 
-        `where` is SQL over the columns: "year > 2015 and place = 'Oslo'" (docs/SEARCH.md). With
-        `min_coverage`, a query is answerable if it is among this share of the calibration's
-        queries, the surest ones (docs/CONFIDENCE.md).
+        They match the query and `all_of` these, or instead one of `any_of`, `but_not` one of those
+        (docs/ALGEBRA.md). `where` is SQL over the columns: "year > 2015 and place = 'Oslo'"
+        (docs/SEARCH.md). With `min_coverage`, a query is answerable if it is among this share of
+        the calibration's queries, the surest ones (docs/CONFIDENCE.md).
         """
+        asked = combined(query, all_of, any_of, but_not)
         return self.search_many(
-            [query], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage
+            [asked], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage
         )[0]
 
     def search_many(
@@ -172,10 +177,7 @@ class SearchIndex:
 
     def ids(self, where: str | None = None) -> list[str]:
         """The ids of all items, or of those that match a filter, in the order they were added."""
-        self._store.version()
-        rows = self._store.read(["id", "seq"], where).sort_by("seq")
-        found: list[str] = rows["id"].to_pylist()
-        return found
+        return self._finder.ids(where)
 
     def compact(self) -> None:
         """Join what many small writes left, drop what was deleted, bring indexes up to date.

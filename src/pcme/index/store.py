@@ -6,7 +6,7 @@ What is added here: one writer at a time (a lock file), acknowledged writes that
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from jaxtyping import Float32
 
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.columns import INTERNAL, vectors_column
-from pcme.index.lance import engine, flush, local, quoted, translated
+from pcme.index.lance import SOURCE, engine, flush, local, quoted, translated
 
 __all__ = ["Store"]
 
@@ -89,15 +89,14 @@ class Store:
     def count(self, where: str | None = None) -> int:
         """How many rows there are, or match."""
         with self._filtering(where):
-            return int(self._table.count_rows(where))
+            return int(self._table.count_rows(_whole(where)))
 
     def read(
         self, columns: Sequence[str], where: str | None = None, limit: int | None = None
     ) -> pa.Table:
         """These columns of the rows that match, in the order they were written."""
         with self._filtering(where):
-            query = self._select(columns, where)
-            return (query.limit(limit) if limit else query).to_arrow()
+            return self._read(columns, where, limit)
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[pa.Table]:
         """The same, some rows at a time."""
@@ -108,11 +107,12 @@ class Store:
     def with_ids(self, ids: Sequence[str], columns: Sequence[str]) -> pa.Table:
         """The rows with these ids, in any order."""
         names = list(dict.fromkeys(["id", *columns]))
-        parts = [
-            self.read(names, f"id IN ({', '.join(map(quoted, ids[i : i + 500]))})")
-            for i in range(0, len(ids), 500)
-        ]
-        return pa.concat_tables(parts) if parts else self.read(names, limit=1).slice(0, 0)
+        with translated(self.uri, "cannot be read"):
+            parts = [
+                self._read(names, f"id IN ({', '.join(map(quoted, ids[i : i + 500]))})")
+                for i in range(0, len(ids), 500)
+            ]
+            return pa.concat_tables(parts) if parts else self._read(names, limit=1).slice(0, 0)
 
     def nearest(
         self,
@@ -131,7 +131,7 @@ class Store:
             query = self._table.search(vector, vector_column_name="vector").distance_type("l2")
             query = query.select([*columns, "_distance"]).limit(count).nprobes(probes)
             if where is not None:
-                query = query.where(where, prefilter=True).maximum_nprobes(0)
+                query = query.where(_whole(where), prefilter=True).maximum_nprobes(0)
             return query.to_arrow()
 
     @contextmanager
@@ -171,7 +171,7 @@ class Store:
     def delete(self, where: str) -> int:
         """Remove the rows that match; says how many there were."""
         with self._filtering(where), self._committing("delete"):
-            return int(self._table.delete(where).num_deleted_rows)
+            return int(self._table.delete(_whole(where)).num_deleted_rows)
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """New columns, without values so far."""
@@ -257,8 +257,15 @@ class Store:
         return int(self._table.stats()["fragment_stats"]["num_fragments"])
 
     def optimise(self) -> None:
-        """Join small pieces, drop deleted rows and old versions, bring indexes up to date."""
+        """Join small pieces, drop deleted rows and old versions, bring indexes up to date.
+
+        At an object store, where no lock says that nobody else writes, files of the last days stay:
+        they may be part of a write under way.
+        """
         with self._committing("compact"):
+            if local(self.uri) is None:
+                self._table.optimize()
+                return
             # Twice: what the first leaves behind is an old version only to the second.
             for _ in range(2):
                 self._table.optimize(
@@ -270,11 +277,21 @@ class Store:
         folder = local(self.uri)
         if folder is None:
             return None
-        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        total = 0
+        for path in folder.rglob("*"):
+            with suppress(FileNotFoundError):  # another process compacts
+                total += path.stat().st_size if path.is_file() else 0
+        return total
+
+    def _read(
+        self, columns: Sequence[str], where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        query = self._select(columns, where)
+        return (query.limit(limit) if limit else query).to_arrow()
 
     def _select(self, columns: Sequence[str], where: str | None) -> Any:  # noqa: ANN401
         query = self._table.search().select(list(columns))
-        return query if where is None else query.where(where)
+        return query if where is None else query.where(_whole(where))
 
     @contextmanager
     def _committing(self, what: str) -> Iterator[None]:
@@ -290,15 +307,26 @@ class Store:
             with translated(self.uri, "cannot be read"):
                 yield
         except FormatError as error:
-            if where is None or not isinstance(error.__cause__, ValueError):
+            cause = error.__cause__
+            if where is None or cause is None or not _of_filter(cause):
                 raise
-            raise self._bad_filter(where, error.__cause__) from error
+            raise self._bad_filter(where, cause) from error
 
-    def _bad_filter(self, where: str, error: Exception) -> ConfigError:
+    def _bad_filter(self, where: str, error: BaseException) -> ConfigError:
         known = [name for name in self.schema.names if name not in INTERNAL]
-        reason = str(error).removeprefix("Invalid input, ").partition(", /")[0]
+        reason = SOURCE.split(str(error), maxsplit=1)[0].removeprefix("Invalid input, ")
         reason = reason.partition(" Valid fields are")[0]
         return ConfigError(
             f"the filter {where!r} cannot be used - {reason} - columns: {', '.join(known)}; see "
             "docs/SEARCH.md for what a filter may say"
         )
+
+
+def _whole(where: str | None) -> str | None:
+    """The filter in brackets: the engine ignores what follows the first expression it can read."""
+    return None if where is None else f"({where})"
+
+
+def _of_filter(error: BaseException) -> bool:
+    """Whether a filter was not understood, or cannot be computed for some row (1/0)."""
+    return isinstance(error, ValueError) or "Divide by zero" in str(error)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from pcme.algebra import Calibrate, Query
 from pcme.embedding import Embedding, Gaussian
+from pcme.index.settings import POINT
 from pcme.index.values import Exact
 
 __all__ = ["Answer", "Wanted"]
@@ -44,7 +45,7 @@ class Wanted:
 
     def uncertainty(self) -> float | None:
         """The geometric mean of σ; None for a point and for a combination."""
-        if not isinstance(self.embedding, Gaussian):
+        if not isinstance(self.embedding, Gaussian) or (self.embedding.log_sigma <= POINT).all():
             return None
         return float(self.embedding.uncertainty()[0])
 
