@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from pcme import ConfigError
+from pcme.analysis import algebra
 from pcme.analysis.algebra import Algebra, related
+from pcme.analysis.geometry import cover
 from tests.analysis.subjects import subject
 from tests.helpers import random_gaussians
 
@@ -21,7 +23,7 @@ def test_inclusion_holds_for_the_narrow_in_the_wide_and_not_the_other_way():
     def relation(inner, outer):
         shown = (("inner", inner), ("outer", outer))
         return related(
-            "in", ("inner", "outer"), (inner, outer), shown, np.arange(20), texts, among=wide
+            "in", ("inner", "outer"), (inner, [outer]), shown, np.arange(20), texts, among=wide
         )
 
     assert relation(narrow, wide).backward.value < 0.5 < relation(narrow, wide).forward.value
@@ -33,7 +35,7 @@ def test_a_pair_no_nearer_than_another_does_not_hold():
     inner, outer = gaussians(20, 6, 0, -3.0), gaussians(20, 6, 1, 3.0)
     shown = (("inner", inner), ("outer", outer))
     found = related(
-        "in", ("inner", "outer"), (inner, outer), shown, np.arange(20), [("",)] * 20, among=outer
+        "in", ("inner", "outer"), (inner, [outer]), shown, np.arange(20), [("",)] * 20, among=outer
     )
     assert found.forward.value == pytest.approx(found.chance.value, abs=0.01)
     assert found.holds.value < 0.9
@@ -45,6 +47,66 @@ def test_four_relations_where_there_are_pixels_and_words():
     for relation in found.relations:
         assert 0 <= relation.holds.value <= 1
         assert 2 <= len(relation.example.shapes) <= 3
+
+
+def test_what_lies_in_one_of_two_alone_does_not_hold():
+    """The order of the outers changes nothing: the one it lies in least is what counts."""
+    inner, around, apart = gaussians(20, 6, 0, -4.0), gaussians(20, 6, 0, -2.0), gaussians(20, 6, 7)
+
+    def relation(*outers):
+        shown = [("inner", inner), *(("outer", outer) for outer in outers)]
+        return related(
+            "in", ("inner", "outer"), (inner, outers), shown, np.arange(20), [("",)] * 20,
+            among=around,
+        )  # fmt: skip
+
+    def holds(outer, pair):
+        other = outer[[(pair + 1) % 20]]
+        own, mine = outer[[pair]], inner[[pair]]
+        return cover(mine, own) > max(cover(own, mine), cover(mine, other))
+
+    expected = np.mean([holds(around, i) and holds(apart, i) for i in range(20)])
+    both = relation(around, apart)
+    assert relation(around).holds.value == 1
+    assert expected < 0.8
+    assert both.holds.value == pytest.approx(expected)
+    assert both.forward.value < relation(around).forward.value
+    assert relation(apart, around).holds == both.holds
+
+
+def test_captions_joined_are_asked_of_both(monkeypatch):
+    asked = {}
+    real = algebra.related
+
+    def noted(name, names, sides, *rest, **options):
+        asked[name] = len(sides[1])
+        return real(name, names, sides, *rest, **options)
+
+    monkeypatch.setattr(algebra, "related", noted)
+    Algebra(pairs=6).compute(subject())
+    assert asked["two captions of an image, joined, lie in both"] == 2
+
+
+def test_no_control_shares_an_image_with_the_pair_it_is_of(monkeypatch):
+    """Mixed with one of the two images, anything would cover what the two have in common."""
+    shown = {}
+    real = algebra.related
+
+    def noted(name, names, sides, drawn, clusters, texts, **options):
+        shown[name] = texts
+        return real(name, names, sides, drawn, clusters, texts, **options)
+
+    monkeypatch.setattr(algebra, "related", noted)
+    Algebra(pairs=12).compute(subject())
+    couples = shown["what two images share lies in the two mixed"]
+    assert len(couples) == 12
+    for couple, control in zip(couples, [*couples[1:], couples[0]], strict=True):
+        assert len({*couple, *control}) == 4
+
+
+def test_fewer_images_than_two_couples_need_are_not_mixed():
+    few = algebra._couples(3, np.random.default_rng(0), 200)
+    assert len(few) < algebra.FEWEST <= len(algebra._couples(4, np.random.default_rng(0), 200))
 
 
 def test_a_share_beyond_the_whole_is_refused():

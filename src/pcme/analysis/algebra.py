@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 
 from pcme.algebra import product
 from pcme.analysis.base import (
@@ -97,7 +97,7 @@ class Algebra(Analysis):
     """Set algebra: mixing is intersection, erasing is inclusion, each with a score. Paper: Fig. 8.
 
     An image (caption) should lie in the same one with `erased` of its pixels (words) gone; what
-    two images have in common in the two mixed; two captions of an image joined in either.
+    two images have in common in the two mixed; two captions of an image joined in both.
     """
 
     needs: ClassVar[tuple[Need, ...]] = (SIGMA, PIXELS_OR_WORDS)
@@ -148,39 +148,38 @@ class Algebra(Analysis):
         return related(
             "an image lies in the same one, partly erased",
             ("the image", "erased"),
-            (whole, spoilt),
+            (whole, [spoilt]),
             (("image", whole), ("erased", spoilt)),
             subject.clusters[places],
             [(dataset.images.id(i),) for i in places.tolist()],
             among=subject.images,
         )
 
-    def _mixed_images(self, subject: Subject) -> Relation:
+    def _mixed_images(self, subject: Subject) -> Relation | None:
+        """None where there are too few images for two pairs that share none."""
         dataset, model = subject.found.dataset, subject.model
-        first = self._drawn(len(dataset.images), "first images")
-        second = np.roll(first, 1)
-        pictures = [model.transform(dataset.images.load(i)) for i in first.tolist()]
+        couples = _couples(len(dataset.images), stream(0, "algebra", "first images"), self.pairs)
+        if len(couples) < FEWEST:
+            return None
+        halves = [
+            [model.transform(dataset.images.load(i)) for i in couple] for couple in couples.tolist()
+        ]
         mixed = _gaussian(
             model.encode_images(
                 [
                     cutmix(a, b, 0.5, stream(0, "algebra", "mixed", i))[0]
-                    for i, (a, b) in enumerate(
-                        zip(pictures, [pictures[-1], *pictures[:-1]], strict=True)
-                    )
+                    for i, (a, b) in enumerate(halves)
                 ]
             )
         )
-        one, other = subject.images[first.tolist()], subject.images[second.tolist()]
-        names = [
-            (dataset.images.id(i), dataset.images.id(j)) for i, j in zip(first, second, strict=True)
-        ]
+        one, other = (subject.images[column.tolist()] for column in couples.T)
         return related(
             "what two images share lies in the two mixed",
             ("their intersection", "mixed"),
-            (product([one, other]), mixed),
+            (product([one, other]), [mixed]),
             (("image A", one), ("image B", other), ("mixed", mixed)),
-            subject.clusters[first],
-            names,
+            subject.clusters[couples[:, 0]],
+            [(dataset.images.id(i), dataset.images.id(j)) for i, j in couples.tolist()],
             among=subject.images,
         )
 
@@ -196,7 +195,7 @@ class Algebra(Analysis):
         return related(
             "a caption lies in the same one, partly erased",
             ("the caption", "erased"),
-            (whole, spoilt),
+            (whole, [spoilt]),
             (("caption", whole), ("erased", spoilt)),
             subject.caption_clusters[places],
             [(dataset.captions[i],) for i in places.tolist()],
@@ -214,9 +213,9 @@ class Algebra(Analysis):
         joined = _gaussian(embed_words(subject.model, words))
         one, other = (subject.captions[column.tolist()] for column in twins.T)
         return related(
-            "two captions of an image, joined, lie in either",
+            "two captions of an image, joined, lie in both",
             ("joined", "the caption"),
-            (joined, one),
+            (joined, [one, other]),
             (("caption A", one), ("caption B", other), ("joined", joined)),
             subject.caption_clusters[twins[:, 0]],
             texts,
@@ -230,18 +229,21 @@ class Algebra(Analysis):
 def related(
     name: str,
     names: tuple[str, str],
-    sides: tuple[Gaussian, Gaussian],
+    sides: tuple[Gaussian, Sequence[Gaussian]],
     shown: Sequence[tuple[str, Gaussian]],
     clusters: Int64[np.ndarray, " n"],
     texts: Sequence[tuple[str, ...]],
     *,
     among: Gaussian,
 ) -> Relation:
-    """The covers of all pairs, and a pair near the middle of all, in the plane of its kind."""
-    inner, outer = sides
-    elsewhere = outer[[*range(1, len(outer)), 0]]
-    covers = [cover(inner, outer), cover(outer, inner), cover(inner, elsewhere)]
-    margin = covers[0] - np.maximum(covers[1], covers[2])
+    """The covers of all pairs, and a pair near the middle of all, in the plane of its kind.
+
+    The inner is to lie in each of several outers: of every pair the one counts that it lies in
+    least. No two pairs that stand one after the other may share an item.
+    """
+    inner, outers = sides
+    covers = _least_favourable([_covers(inner, outer) for outer in outers])
+    margin = _margin(covers)
     typical = int(np.argsort(margin, kind="stable")[len(margin) // 2])
     example = project([(label, items[typical]) for label, items in shown], main_plane(among))
     forward, backward, chance = (estimated(mean(values), clusters) for values in covers)
@@ -250,6 +252,32 @@ def related(
         name, *names, len(inner), forward, backward, chance, holds,
         Projected(example, texts[typical]),
     )  # fmt: skip
+
+
+def _covers(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, "3 n"]:
+    """Of every pair: inner in outer, outer in inner, inner in the outer of the next pair."""
+    elsewhere = outer[[*range(1, len(outer)), 0]]
+    return np.stack([cover(inner, outer), cover(outer, inner), cover(inner, elsewhere)])
+
+
+def _margin(covers: Float64[np.ndarray, "*k 3 n"]) -> Float64[np.ndarray, "*k n"]:
+    """By how much the first cover is larger than both others."""
+    return np.asarray(covers[..., 0, :] - covers[..., 1:, :].max(-2))
+
+
+def _least_favourable(
+    candidates: Sequence[Float64[np.ndarray, "3 n"]],
+) -> Float64[np.ndarray, "3 n"]:
+    """Of every pair the covers with the smallest margin."""
+    stacked = np.stack(candidates)
+    worst = _margin(stacked).argmin(0)
+    return np.asarray(np.take_along_axis(stacked, worst[None, None], axis=0)[0])
+
+
+def _couples(items: int, generator: np.random.Generator, count: int) -> Int64[np.ndarray, "n 2"]:
+    """Pairs of which no two share an item, so that one can be the control of another."""
+    pairs = min(count, items // 2)
+    return generator.permutation(items)[: 2 * pairs].reshape(2, pairs).T
 
 
 def _twins(
