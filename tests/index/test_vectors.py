@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from pcme import DataError, FormatError, Gaussian, Points, SearchIndex, ShapeError
+from pcme import ConfigError, DataError, FormatError, Gaussian, Points, SearchIndex, ShapeError
 from pcme.index.vectors import is_vectors, vector_sources
 from tests.helpers import random_gaussians
 
@@ -78,6 +78,41 @@ def test_a_folder_of_clip_retrieval(tmp_path, vectors):
     assert len(index.search(query, k=50, where="year < 2010", kind="image")) == 10
 
 
+def test_a_folder_of_clip_retrieval_that_knows_paths_and_captions_only(tmp_path, vectors):
+    clip_folder(tmp_path / "clip", vectors)
+    for number, size in enumerate((20, 10)):
+        known = {"image_path": [None, *(f"{number}-{n}" for n in range(1, size))]}
+        known["caption"] = ["a bird"] * size
+        pq.write_table(pa.table(known), tmp_path / f"clip/metadata/metadata_{number}.parquet")
+    index = filled(tmp_path / "index", tmp_path / "clip")
+    assert index.describe().columns == {}
+    assert {"img_emb_0/0", "text_emb_1/0", "0-1", "1-1#text"} <= set(index.ids())
+    assert "None" not in index.ids()
+
+
+def test_images_and_captions_in_one_table(tmp_path, vectors):
+    columns = {
+        "mean": vectors[:4].tolist(),
+        "kind": ["image", "caption", "caption", "image"],
+        "path": [1, None, None, 2],
+        "text": [None, 3, 4, None],
+        "__index_level_0__": range(4),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    index = filled(tmp_path / "index", tmp_path / "a.parquet")
+    assert index.ids("kind = 'caption'") == ["a/1", "a/2"]
+    assert index.ids("path = '2' OR text = '3'") == ["a/1", "a/3"]
+    assert index.describe().columns == {}
+    assert index.verify().ok
+
+
+def test_columns_of_one_name_are_an_error(tmp_path):
+    twice = pa.Table.from_arrays([pa.array([[0.0] * 6])] * 2, ["mean", "mean"])
+    pq.write_table(twice, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match='has 2 columns "mean"'):
+        filled(tmp_path / "index", tmp_path / "a.parquet")
+
+
 @pytest.mark.parametrize("column", ["mean", "embedding", "vector"])
 def test_parquet_with_and_without_sigma(tmp_path, column):
     items = random_gaussians(30, 6, seed=0)
@@ -122,6 +157,7 @@ def test_gaussians_among_points_count_by_their_means(tmp_path, vectors):
     ("write", "message"),
     [
         (lambda f: (f / "a.npy").write_bytes(b"junk"), "is not a NumPy file"),
+        (lambda f: (f / "a.npy").touch(), "is not a NumPy file"),
         (lambda f: np.save(f / "a.npy", np.arange(6)), "real numbers of shape"),
         (lambda f: np.save(f / "a.npy", np.full((2, 6), np.nan)), "NaN or infinite"),
         (
@@ -144,13 +180,20 @@ def test_files_that_are_wrong_are_errors(tmp_path, write, message):
     [
         ({"id": ["a"]}, "no column mean or embedding or vector"),
         ({"mean": [[1.0, 2.0], [1.0]]}, "must all have one length"),
-        ({"mean": [[0.0] * 6] * 2, "kind": ["image", "caption"]}, "caption, image side by side"),
+        ({"mean": [[0.0] * 6] * 2, "kind": ["image", "film"]}, "image or caption - got 'film'"),
         ({"mean": [[0.0] * 6] * 2, "id": ["a", "a"]}, 'id "a" is given twice'),
+        ({"mean": [[0.0] * 6] * 2, "id": ["a", None]}, r"a\.parquet: row 1 has no id"),
+        ({"mean": [[0.0] * 6], "id": [["a"]]}, '"id" must hold texts - got list'),
+        ({"mean": [[0.0] * 6, None]}, '1 rows have no "mean"'),
+        ({"embedding": ["a bird"]}, "must hold vectors, lists of numbers - got string"),
+        ({"mean": [["a", "b"]]}, "must hold vectors, lists of numbers - got list"),
+        ({"mean": [[0.0] * 6], "a`b": [1]}, '"a`b" cannot be a column of metadata'),
+        ({"mean": [[0.0] * 6], "seq": [1]}, '"seq" cannot be a column .* rename it'),
     ],
 )
 def test_tables_that_are_wrong_are_errors(tmp_path, columns, message):
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    with pytest.raises((FormatError, DataError), match=message):
+    with pytest.raises((ConfigError, FormatError, DataError), match=message):
         filled(tmp_path / "index", tmp_path / "a.parquet")
 
 

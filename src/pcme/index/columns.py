@@ -11,9 +11,10 @@ check       CRC-32 of id, kind, μ and log σ: damage is noticed
 ...         and whatever else is known of an item, in columns of its own
 """
 
+import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,15 +27,17 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.settings import Settings
 
-__all__ = ["OWN", "Kind", "Rows", "checksums", "embedding_of", "metadata_of", "metadata_table"]
-__all__ += ["matrix", "numbers", "schema", "vectors_column"]
+__all__ = ["OWN", "Kind", "Rows", "checked_ids", "checked_names", "checksums", "embedding_of"]
+__all__ += ["matrix", "metadata_of", "metadata_table", "numbers", "schema", "vectors_column"]
+__all__ += ["with_columns", "without_row_numbers"]
 
 Kind = Literal["image", "caption"]
 OWN = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", "check")
 """Names that no column of a user's can have."""
-NUMBERS = ("mean", "log_sigma")
 INTERNAL = ("mean", "log_sigma", "vector", "seq", "check")
 LONGEST_ID = 4096
+ROW_NUMBER = re.compile(r"\s*|__index_level_\d+__")
+"""What pandas calls the row numbers that it writes: nothing in CSV, this in Parquet."""
 
 
 def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) -> pa.Schema:
@@ -53,7 +56,8 @@ def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) ->
         fields.append(pa.field("log_sigma", pa.list_(pa.float32(), size), nullable=False))
     if width is not None:
         fields.append(pa.field("vector", pa.list_(pa.float32(), width), nullable=False))
-    fields += [pa.field(_column_name(name), _type(name, kind)) for name, kind in columns.items()]
+    names = checked_names(columns)
+    fields += [pa.field(name, _type(name, columns[name])) for name in names]
     return pa.schema(fields, metadata={"pcme": settings.to_json()})
 
 
@@ -62,23 +66,19 @@ class Rows:
     """Items on their way into an index."""
 
     ids: Sequence[str]
-    kind: Kind
+    kinds: Sequence[Kind]
     embedding: Embedding
     paths: Sequence[str | None] | None = None
     texts: Sequence[str | None] | None = None
     metadata: pa.Table | None = None
 
     def __post_init__(self) -> None:
-        for name in ("embedding", "paths", "texts", "metadata"):
+        for name in ("kinds", "embedding", "paths", "texts", "metadata"):
             if (value := getattr(self, name)) is not None and len(value) != len(self.ids):
                 raise DataError(f"{len(self.ids):,} ids do not go with {len(value):,} {name}")
-        if wrong := [one for one in self.ids if not isinstance(one, str) or not one.strip()]:
-            raise DataError(f"an id must be text that is not empty - got {wrong[0]!r:.60}")
-        if long := [one for one in self.ids if len(one) > LONGEST_ID]:
-            raise DataError(f"an id has at most {LONGEST_ID:,} characters - got {len(long[0]):,}")
-        if len(set(self.ids)) < len(self.ids):
-            twice = Counter(self.ids).most_common(1)[0][0]
-            raise DataError(f'id "{twice}" is given twice - every item needs one of its own')
+        checked_ids(self.ids)
+        if self.metadata is not None:
+            checked_names(self.metadata.column_names)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,7 +87,7 @@ class Rows:
         """Some of them."""
         return Rows(
             [self.ids[n] for n in places],
-            self.kind,
+            [self.kinds[n] for n in places],
             self.embedding[list(places)],
             None if self.paths is None else [self.paths[n] for n in places],
             None if self.texts is None else [self.texts[n] for n in places],
@@ -104,11 +104,11 @@ class Rows:
         mean, log_sigma = numbers(self.embedding)
         own: dict[str, object] = {
             "id": pa.array(self.ids, pa.string()),
-            "kind": pa.array([self.kind] * len(self), pa.string()),
+            "kind": pa.array(self.kinds, pa.string()),
             "path": pa.array(self.paths or [None] * len(self), pa.string()),
             "text": pa.array(self.texts or [None] * len(self), pa.string()),
             "seq": pa.array(np.arange(first, first + len(self))),
-            "check": pa.array(checksums(self.ids, self.kind, mean, log_sigma)),
+            "check": pa.array(checksums(self.ids, self.kinds, mean, log_sigma)),
             "mean": vectors_column(mean),
         }
         if log_sigma is not None:
@@ -141,15 +141,14 @@ def embedding_of(table: pa.Table) -> Embedding:
 
 def checksums(
     ids: Sequence[str],
-    kind: str | Sequence[str],
+    kinds: Sequence[str],
     mean: Float32[np.ndarray, "n d"],
     log_sigma: Float32[np.ndarray, "n s"] | None,
 ) -> Int64[np.ndarray, " n"]:
     """CRC-32 of each row's id, kind and numbers."""
-    kinds = [kind] * len(ids) if isinstance(kind, str) else kind
     found = np.empty(len(ids), np.int64)
-    for n, (one, its_kind) in enumerate(zip(ids, kinds, strict=True)):
-        seen = zlib.crc32(mean[n], zlib.crc32(f"{its_kind}:{one}".encode()))
+    for n, (one, kind) in enumerate(zip(ids, kinds, strict=True)):
+        seen = zlib.crc32(mean[n], zlib.crc32(f"{kind}:{one}".encode()))
         found[n] = seen if log_sigma is None else zlib.crc32(log_sigma[n], seen)
     return found
 
@@ -163,7 +162,10 @@ def metadata_table(
     metadata: pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None,
     count: int,
 ) -> pa.Table | None:
-    """What is said of items as columns with types: a table, {column: values}, or a list of rows."""
+    """What is said of items as columns with types: a table, {column: values}, or a list of rows.
+
+    None where nothing is said: a table without columns would have no length.
+    """
     if metadata is None:
         return None
     try:
@@ -175,11 +177,56 @@ def metadata_table(
             found = _from_rows(metadata)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the metadata have no types that fit all values - {error}") from error
+    if not found.num_columns:
+        return None
     if len(found) != count:
         raise DataError(f"metadata are of {len(found):,} items, there are {count:,}")
-    for field in found.schema:
-        _column_name(field.name)
+    checked_names(found.column_names)
     return found
+
+
+def checked_ids(ids: Sequence[str]) -> Sequence[str]:
+    """The ids, each a text and given once; an error that says which is not."""
+    if wrong := [one for one in ids if not isinstance(one, str) or not one.strip()]:
+        raise DataError(f"an id must be text that is not empty - got {wrong[0]!r:.60}")
+    if long := [one for one in ids if len(one) > LONGEST_ID]:
+        raise DataError(f"an id has at most {LONGEST_ID:,} characters - got {len(long[0]):,}")
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise DataError(f'id "{twice}" is given twice - every item needs one of its own')
+    return ids
+
+
+def checked_names(names: Iterable[str]) -> list[str]:
+    """The names of columns of metadata; an error for one that an index could not be read with."""
+    given = list(names)
+    for name in given:
+        if name in OWN or name.startswith("_") or not name.strip() or not _plain(name):
+            raise ConfigError(
+                f'"{name:.60}" cannot be a column of metadata - these names are taken: '
+                f"{', '.join(OWN)}; others do not begin with _, and have no dots, backticks or "
+                "line breaks - rename it, or leave it out"
+            )
+    if len(set(given)) < len(given):
+        twice = Counter(given).most_common(1)[0][0]
+        raise ConfigError(f'column "{twice}" is there twice - rename one, or leave it out')
+    return given
+
+
+def with_columns(table: pa.Table | None, more: pa.Table | None) -> pa.Table | None:
+    """The columns of both; where both have one, that of `more`."""
+    if table is None or more is None:
+        return table if more is None else more
+    for name in table.column_names:
+        if name not in more.column_names:
+            more = more.append_column(name, table[name])
+    return more
+
+
+def without_row_numbers(table: pa.Table) -> pa.Table:
+    """The table without the row numbers that pandas adds to what it writes."""
+    names = table.column_names
+    return table.select([n for n, name in enumerate(names) if not ROW_NUMBER.fullmatch(name)])
 
 
 def _from_rows(rows: Sequence[Mapping[str, object]]) -> pa.Table:
@@ -187,13 +234,9 @@ def _from_rows(rows: Sequence[Mapping[str, object]]) -> pa.Table:
     return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
 
 
-def _column_name(name: str) -> str:
-    if name in OWN or name.startswith("_") or not name or "." in name:
-        raise ConfigError(
-            f'"{name}" cannot be a column of metadata - these are taken: {", ".join(OWN)}; names '
-            "do not begin with _ and have no dots"
-        )
-    return name
+def _plain(name: str) -> bool:
+    """Whether the engine can be asked for a column of this name."""
+    return name.isprintable() and "." not in name and "`" not in name
 
 
 def _type(name: str, kind: str) -> pa.DataType:

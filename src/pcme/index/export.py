@@ -57,7 +57,7 @@ def _table(rows: Rows) -> pa.Table:
     mean, log_sigma = numbers(rows.embedding)
     found = {
         "id": pa.array(rows.ids, pa.string()),
-        "kind": pa.array([rows.kind] * len(rows), pa.string()),
+        "kind": pa.array(rows.kinds, pa.string()),
         "path": pa.array(rows.paths or [None] * len(rows), pa.string()),
         "text": pa.array(rows.texts or [None] * len(rows), pa.string()),
         "mean": vectors_column(mean),

@@ -67,7 +67,7 @@ class Given(Source):
         """They need nothing."""
         return Rows(
             [self.ids[n] for n in places],
-            self.kind,
+            [self.kind] * len(places),
             self.embedding[torch.tensor(places)],
             _picked(self.paths, places),
             _picked(self.texts, places),
@@ -98,7 +98,7 @@ class Pictures(Source):
         paths = [self.images.path(n) for n in kept]
         return Rows(
             [self.ids[n] for n in kept],
-            "image",
+            [self.kind] * len(kept),
             joined(parts),
             paths=[None if path is None else str(path.resolve()) for path in paths],
             metadata=None if self.metadata is None else self.metadata.take(kept),
@@ -141,7 +141,8 @@ class Captions(Source):
             embedding = encoder.captions([self.texts[n] for n in kept])
         texts = [self.texts[n] for n in kept]
         metadata = None if self.metadata is None else self.metadata.take(kept)
-        return Rows([self.ids[n] for n in kept], "caption", embedding, None, texts, metadata)
+        ids, kinds = [self.ids[n] for n in kept], [self.kind] * len(kept)
+        return Rows(ids, kinds, embedding, None, texts, metadata)
 
     def _has_words(self, place: int, encoder: Encoder, problems: Problems) -> bool:
         if encoder.model.tokeniser.split(self.texts[place]):

@@ -8,13 +8,16 @@
 Files are mapped or read by row groups, never as a whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from jaxtyping import Float, Float32
@@ -22,7 +25,7 @@ from jaxtyping import Float, Float32
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import DataError, FormatError
-from pcme.index.columns import OWN, Kind, Rows
+from pcme.index.columns import Kind, Rows, metadata_table, without_row_numbers
 from pcme.index.encoder import Encoder
 from pcme.index.items import Source
 from pcme.index.settings import POINT
@@ -30,6 +33,7 @@ from pcme.index.settings import POINT
 __all__ = ["NumpyVectors", "ParquetVectors", "is_vectors", "vector_sources"]
 
 MEANS = ("mean", "embedding", "vector")
+SPREADS = ("log_sigma", "sigma")
 TEXTS = ("text", "caption")
 PATHS = ("path", "image_path")
 SIDES: dict[str, Kind] = {"img_emb": "image", "text_emb": "caption"}
@@ -69,11 +73,13 @@ class NumpyVectors(Source):
     @cached_property
     def ids(self) -> Sequence[str]:  # type: ignore[override]
         """Where their metadata have names, these; else the file and the row."""
-        names = self._column(("id", *PATHS, "key"))
+        numbered = [f"{self.path.stem}/{n}" for n in range(len(self._mean))]
+        names = self._texts(("id", *PATHS, "key"))
         mark = "#text" if self.kind == "caption" else ""
         if names is None:
-            return [f"{self.path.stem}/{n}" for n in range(len(self._mean))]
-        return [f"{name}{mark}" for name in names]
+            return numbered
+        pairs = zip(names, numbered, strict=True)
+        return [number if name is None else f"{name}{mark}" for name, number in pairs]
 
     def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
         """Read from the map."""
@@ -82,14 +88,15 @@ class NumpyVectors(Source):
         embedding = _embedding(
             self._mean[index], None if log_sigma is None else log_sigma[index], self.path
         )
-        paths, texts = self._column(PATHS), self._column(TEXTS)
+        paths, texts = self._texts(PATHS), self._texts(TEXTS)
+        others = self._others
         return Rows(
             [self.ids[n] for n in places],
-            self.kind,
+            [self.kind] * len(places),
             embedding,
             None if paths is None or self.kind == "caption" else [paths[n] for n in places],
             None if texts is None else [texts[n] for n in places],
-            None if self._known is None else _others(self._known).take(list(places)),
+            None if others is None else others.take(list(places)),
         )
 
     @cached_property
@@ -110,20 +117,26 @@ class NumpyVectors(Source):
     def _known(self) -> pa.Table | None:
         if self.beside is None:
             return None
-        found = _parquet(self.beside).read()
+        found = _distinct(_parquet(self.beside), self.beside).read()
         if len(found) != len(self._mean):
             raise DataError(
                 f"{self.beside} has {len(found):,} rows, {self.path} has {len(self._mean):,}"
             )
         return found
 
-    def _column(self, names: Sequence[str]) -> list[str | None] | None:
+    @cached_property
+    def _others(self) -> pa.Table | None:
         known = self._known
-        name = next((n for n in names if known is not None and n in known.column_names), None)
-        if known is None or name is None:
+        if known is None:
             return None
-        found: list[str | None] = known[name].cast(pa.string()).to_pylist()
-        return found
+        used = {"id", _one_of(PATHS, known.column_names), _one_of(TEXTS, known.column_names)}
+        return _without(known, used)
+
+    def _texts(self, names: Sequence[str]) -> list[str | None] | None:
+        """The column that has one of these names."""
+        if self._known is None or self.beside is None:
+            return None
+        return _texts(self._known, _one_of(names, self._known.column_names), self.beside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,44 +152,49 @@ class ParquetVectors(Source):
         """The column id, or the file and the row."""
         if "id" not in self._names:
             return [f"{self.path.stem}/{n}" for n in range(self._file.metadata.num_rows)]
-        found: list[str] = self._file.read(["id"])["id"].cast(pa.string()).to_pylist()
-        return found
+        found = _texts(self._file.read(["id"]), "id", self.path) or []
+        if None in found:
+            raise DataError(
+                f"{self.path}: row {found.index(None):,} has no id - give it one, or leave the "
+                "column out"
+            )
+        return [one for one in found if one is not None]
 
     def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
-        """From the row groups that have them; rows of one piece are of one kind."""
+        """From the row groups that have them."""
         table = self._read(places)
-        kinds = set(table["kind"].to_pylist()) if "kind" in self._names else {self.kind}
-        if len(kinds) > 1 or not kinds <= {"image", "caption"}:
-            raise DataError(
-                f"{self.path} has the kinds {', '.join(map(str, sorted(kinds, key=str)))} side by "
-                "side - give images and captions in a file each"
-            )
-        names = (self._one_of(PATHS), self._one_of(TEXTS))
-        paths, texts = (None if n is None else table[n].to_pylist() for n in names)
-        others = _others(table)
+        mean, path, text = (_one_of(names, self._names) for names in (MEANS, PATHS, TEXTS))
+        spread = _one_of(SPREADS, self._names)
         return Rows(
             [self.ids[n] for n in places],
-            kinds.pop(),
-            self._embedding(table),
-            paths,
-            texts,
-            others if others.num_columns else None,
+            self._kinds(table),
+            self._embedding(table, mean, spread),
+            _texts(table, path, self.path),
+            _texts(table, text, self.path),
+            _without(table, {"id", "kind", mean, spread, path, text}),
         )
 
-    def _embedding(self, table: pa.Table) -> Embedding:
-        name = self._one_of(MEANS)
-        if name is None:
+    def _kinds(self, table: pa.Table) -> list[Kind]:
+        if "kind" not in self._names:
+            return [self.kind] * len(table)
+        found: list[Kind] = table["kind"].to_pylist()
+        if wrong := [one for one in found if one not in get_args(Kind)]:
+            raise DataError(f"{self.path}: a kind is image or caption - got {wrong[0]!r:.60}")
+        return found
+
+    def _embedding(self, table: pa.Table, mean: str | None, spread: str | None) -> Embedding:
+        if mean is None:
             raise FormatError(
                 f"{self.path} has no column {' or '.join(MEANS)} - it has {', '.join(self._names)}"
             )
-        mean = _lists(table[name], self.path)
-        if "log_sigma" in self._names:
-            return _embedding(mean, _lists(table["log_sigma"], self.path), self.path)
-        if "sigma" in self._names:
+        x = _lists(table, mean, self.path)
+        if spread is None:
+            return _embedding(x, None, self.path)
+        values = _lists(table, spread, self.path)
+        if spread == "sigma":
             with np.errstate(divide="ignore", invalid="ignore"):
-                log_sigma = np.log(_lists(table["sigma"], self.path))
-            return _embedding(mean, log_sigma, self.path)
-        return _embedding(mean, None, self.path)
+                values = np.log(values)
+        return _embedding(x, values, self.path)
 
     def _read(self, places: Sequence[int]) -> pa.Table:
         """These rows, from the row groups that have them."""
@@ -190,15 +208,12 @@ class ParquetVectors(Source):
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
-        return _parquet(self.path)
+        return _distinct(_parquet(self.path), self.path)
 
     @cached_property
     def _names(self) -> list[str]:
         found: list[str] = self._file.schema_arrow.names
         return found
-
-    def _one_of(self, names: Sequence[str]) -> str | None:
-        return next((name for name in names if name in self._names), None)
 
 
 def _embedding(
@@ -214,10 +229,15 @@ def _embedding(
     return found
 
 
-def _others(table: pa.Table) -> pa.Table:
-    """The columns that are metadata."""
-    taken = {*OWN, *MEANS, *TEXTS, *PATHS, "sigma"}
-    return table.select([name for name in table.column_names if name not in taken])
+def _one_of(names: Sequence[str], there: Sequence[str]) -> str | None:
+    """The first of these names that is there."""
+    return next((name for name in names if name in there), None)
+
+
+def _without(table: pa.Table, used: set[str | None]) -> pa.Table | None:
+    """The columns that are metadata: all but those that were used for something else."""
+    names = [name for name in table.column_names if name not in used]
+    return metadata_table(without_row_numbers(table.select(names)), len(table))
 
 
 def _beside(folder: Path, file: Path) -> Path | None:
@@ -230,7 +250,7 @@ def _beside(folder: Path, file: Path) -> Path | None:
 def _mapped(path: Path) -> Float[np.ndarray, "n d"]:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (EOFError, OSError, ValueError) as error:
         raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
     if found.ndim != 2 or found.dtype.kind != "f" or not len(found):
         raise FormatError(
@@ -247,14 +267,46 @@ def _parquet(path: Path) -> pq.ParquetFile:
         raise FormatError(f"{path} is not a Parquet file - {error}") from error
 
 
-def _lists(column: pa.ChunkedArray, path: Path) -> Float32[np.ndarray, "n d"]:
+def _distinct(file: pq.ParquetFile, path: Path) -> pq.ParquetFile:
+    """The file; an error when two of its columns have one name."""
+    name, count = Counter(file.schema_arrow.names).most_common(1)[0]
+    if count > 1:
+        raise FormatError(f'{path} has {count} columns "{name}" - rename one, or leave it out')
+    return file
+
+
+def _texts(table: pa.Table, name: str | None, path: Path) -> list[str | None] | None:
+    """A column as texts, whatever they were written as; None where there is no such column."""
+    if name is None:
+        return None
+    try:
+        found: list[str | None] = table[name].cast(pa.string()).to_pylist()
+    except pa.ArrowException as error:
+        raise FormatError(
+            f'{path}: the column "{name}" must hold texts - got {table[name].type}'
+        ) from error
+    return found
+
+
+def _lists(table: pa.Table, name: str, path: Path) -> Float32[np.ndarray, "n d"]:
     """A column of lists of one length."""
-    parts = [np.asarray(row, np.float32) for row in _plain(column)]
-    if len({part.shape for part in parts}) != 1:
-        raise FormatError(f"{path}: the vectors of a column must all have one length")
-    return np.stack(parts)
+    column = table[name]
+    kind = column.type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not (lists or pa.types.is_fixed_size_list(kind)) or not _is_number(kind.value_type):
+        raise FormatError(
+            f'{path}: the column "{name}" must hold vectors, lists of numbers - got {kind}'
+        )
+    if column.null_count:
+        raise DataError(f'{path}: {column.null_count:,} rows have no "{name}" - leave them out')
+    lengths = pc.unique(pc.list_value_length(column)).to_pylist()
+    if len(lengths) != 1 or not lengths[0]:
+        raise FormatError(
+            f'{path}: the vectors of "{name}" must all have one length - got {lengths}'
+        )
+    flat = pc.list_flatten(column).to_numpy()
+    return np.asarray(flat, np.float32).reshape(-1, lengths[0])
 
 
-def _plain(column: pa.ChunkedArray) -> Iterator[object]:
-    for chunk in column.chunks:
-        yield from (value.values.to_numpy(zero_copy_only=False) for value in chunk)
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))

@@ -123,20 +123,25 @@ class Writer:
             return Added(added=len(rest), present=len(there))
 
     def _table(self, rows: Rows) -> pa.Table:
-        self._make_columns(rows.metadata)
+        """The rows as they are written; columns are made only once all values are known to fit."""
+        new = self._new_columns(rows.metadata)
+        future = self.store.schema
+        for field in new:
+            future = future.append(field)
         lift = lift_in(self.settings, self.store)
         vectors = None if lift is None else lift.items(rows.embedding)
-        return rows.table(self.store.schema, vectors, self.store.next_number())
+        table = rows.table(future, vectors, self.store.next_number())
+        if new:
+            self.store.add_columns(new)
+        return table
 
     def _present(self, ids: Sequence[str]) -> set[str]:
         """Those of the ids that the index has."""
         return set(self.store.with_ids(ids, ["id"])["id"].to_pylist())
 
-    def _make_columns(self, metadata: pa.Table | None) -> None:
+    def _new_columns(self, metadata: pa.Table | None) -> list[pa.Field]:
         """Columns that the table has not had so far; one without any value yet holds text."""
         known = set(self.store.schema.names)
         fields = [] if metadata is None else [f for f in metadata.schema if f.name not in known]
-        if fields:
-            types = [pa.string() if pa.types.is_null(f.type) else f.type for f in fields]
-            new = [pa.field(f.name, kind) for f, kind in zip(fields, types, strict=True)]
-            self.store.add_columns(new)
+        types = [pa.string() if pa.types.is_null(f.type) else f.type for f in fields]
+        return [pa.field(f.name, kind) for f, kind in zip(fields, types, strict=True)]
