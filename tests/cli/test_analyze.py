@@ -1,11 +1,13 @@
 """pcme analyze and pcme list analyses, as people and programs call them."""
 
 import json
+import math
 
 import pytest
 from typer.testing import CliRunner
 
 from pcme import analysis
+from pcme.analysis.bins import SigmaBins
 from pcme.cli import app
 from tests.analysis.subjects import MEANS_ONLY, WORLD, untrained
 
@@ -57,6 +59,19 @@ def test_several_share_one_embedding_and_programs_get_json(run_folder, tmp_path)
     assert {"name", "value", "meaning", "low", "high"} == set(numbers[0])
 
 
+def test_a_number_that_is_none_is_null_in_json_and_a_dash_in_the_table(
+    run_folder, tmp_path, monkeypatch
+):
+    none = (analysis.Number("ρ", math.nan, "constant", math.nan, math.nan),)
+    monkeypatch.setattr(SigmaBins, "numbers", lambda self: none)
+    done = run(run_folder, "bins", "--json", "--numbers-only", "--out", tmp_path)
+    (number,) = json.loads(done.stdout)["analyses"][0]["numbers"]
+    assert (number["value"], number["low"], number["high"]) == (None, None, None)
+    shown = run(run_folder, "bins", "--numbers-only", "--out", tmp_path).stdout
+    assert "–  " in shown
+    assert "nan" not in shown
+
+
 def test_results_go_to_the_run_by_default(run_folder):
     done = run(run_folder, "variances", "--numbers-only")
     assert done.exit_code == 0, done.stderr
@@ -85,6 +100,8 @@ def test_the_toy_needs_no_data(run_folder, tmp_path):
         (["bins", "--set", "bins=x"], "bins must be a whole number"),
         (["bins", "words", "--set", "bins=3"], "--set changes one analysis"),
         (["all", "--set", "bins=3"], "--set changes one analysis"),
+        (["extremes", "--set", "tail=5"], "tail must be above 0 and at most 1 - got 5"),
+        (["extremes", "--set", "tail=-1"], "tail must be above 0 and at most 1 - got -1"),
     ],
 )
 def test_mistakes_are_explained(run_folder, tmp_path, args, message):

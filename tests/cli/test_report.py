@@ -40,3 +40,12 @@ def test_what_is_wrong_is_said(run, tmp_path, arguments, said):
     assert result.exit_code == 2
     assert said in result.stderr
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_said_before_the_work(run, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("nothing is to be gathered")
+
+    monkeypatch.setattr("pcme.report.gathered", never)
+    result = called(run, "--out", tmp_path)
+    assert (result.exit_code, "it is a folder" in " ".join(result.stderr.split())) == (2, True)

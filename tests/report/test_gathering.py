@@ -21,6 +21,7 @@ def test_a_run_without_sigma_has_what_it_can_have(pointed_run):
     assert [figure.name for figure in report.figures] == ["toy"]
     assert any("needs a sigma" in text for text in report.left_out)
     assert not report.probability
+    assert not report.has_sigma
     assert report.captions[0].expected is None
 
 

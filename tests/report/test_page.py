@@ -1,12 +1,14 @@
 """The page: whole by itself, and safe whatever the data say."""
 
 import dataclasses
+import math
 from html.parser import HTMLParser
 
 import pytest
 
+from pcme.analysis import Number
 from pcme.errors import ConfigError
-from pcme.report import gathered, page, written
+from pcme.report import gathered, page, require_writable, written
 
 
 class Seen(HTMLParser):
@@ -57,6 +59,23 @@ def test_it_says_the_figures(report):
     assert report.captions[-1].text in text
 
 
+def test_numbers_stand_with_their_intervals_as_people_read_them(report):
+    text = page(report)
+    assert "Number(" not in text
+    numbers = [number for figure in report.figures for number in figure.numbers]
+    some = next(n for n in numbers if n.low is not None and math.isfinite(n.low))
+    assert f">{some.value:.3f} [{some.low:.3f}, {some.high:.3f}]<" in text
+    nothing = dataclasses.replace(report.figures[0], numbers=(Number("ρ", math.nan, "none"),))
+    assert '<td class="number">–</td>' in page(dataclasses.replace(report, figures=(nothing,)))
+
+
+def test_how_the_queries_were_chosen_is_said(report):
+    steps, chance = "from the narrowest to the widest", "were drawn at random"
+    wide, points = page(report), page(dataclasses.replace(report, has_sigma=False))
+    assert (steps in wide, chance in wide) == (True, False)
+    assert (steps in points, chance in points) == (False, True)
+
+
 def test_what_data_say_is_escaped(report):
     evil = dataclasses.replace(report.captions[0], text="<script>alert(1)</script>")
     seen = read(page(dataclasses.replace(report, captions=(evil, *report.captions[1:]))))
@@ -73,3 +92,12 @@ def test_it_is_written_whole_or_not_at_all(report, tmp_path):
     assert path.read_text(encoding="utf-8") == page(report)
     with pytest.raises(ConfigError, match="cannot be written"):
         written(report, path / "below-a-file.html")
+
+
+def test_whether_it_can_be_written_is_known_before(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "report.html"):
+        with pytest.raises(ConfigError, match="cannot be written"):
+            require_writable(path)
+    require_writable(tmp_path / "new" / "report.html")
+    assert not list((tmp_path / "new").iterdir())

@@ -5,6 +5,7 @@ An analysis is one file of this package: a frozen dataclass whose fields are its
 `records` writes as JSON and reads back, and which a function of `pcme.plots` draws.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ __all__ = [
     "registry",
     "silent",
 ]
+
+LARGE = 1000
+"""From here on digits behind the point say nothing."""
 
 Progress = Callable[[int, int], None]
 """Called with (done, total)."""
@@ -159,6 +163,27 @@ class Number:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def shown(self) -> str:
+        """The value as people read it; a dash where there is none."""
+        return "–" if math.isnan(self.value) else _short(self.value)
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """The interval's ends as people read them, where there is one."""
+        low, high = self.low, self.high
+        if low is None or high is None or any(map(math.isnan, (self.value, low, high))):
+            return None
+        return _short(low), _short(high)
+
+    def __str__(self) -> str:
+        """The value with its interval.
+
+        >>> str(Number("ρ", 0.93312, "1: perfect", 0.9281, 0.9379))
+        '0.933 [0.928, 0.938]'
+        """
+        return self.shown if self.ends is None else f"{self.shown} [{', '.join(self.ends)}]"
+
 
 class Result(ABC):
     """What an analysis found: a frozen dataclass of numbers, texts, and tuples of them."""
@@ -198,6 +223,11 @@ def at_least(name: str, value: int, least: int) -> None:
     """Refuse a parameter below its least value."""
     if value < least:
         raise ConfigError(f"{name} must be at least {least} - got {value}")
+
+
+def _short(value: float) -> str:
+    """Three digits behind the point, or three in all of a large number."""
+    return f"{value:.3f}" if abs(value) < LARGE else f"{value:.3g}"
 
 
 def _gaussian(items: object) -> Gaussian:

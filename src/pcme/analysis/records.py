@@ -31,7 +31,7 @@ class Stored:
 
 
 def record(name: str, result: Result, about: About) -> dict[str, Any]:
-    """What `write` writes and `pcme analyze --json` prints."""
+    """What `write` writes."""
     return {
         "format": FORMAT,
         "analysis": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 ALL = "all"
-LARGE = 1000
 
 
 def register(app: typer.Typer, list_app: typer.Typer) -> None:
@@ -165,28 +164,13 @@ def _print_numbers(name: str, numbers: tuple[Number, ...]) -> None:
     rows, said = [], ""
     for number in numbers:
         meaning = "" if number.meaning == said else f" ({number.meaning})"
-        rows.append((*_value(number), f"{number.name}{meaning}"))
+        between = " to ".join(number.ends or ())
+        rows.append((number.shown, between, f"{number.name}{meaning}"))
         said = number.meaning
     print_table(("value", "95 % interval", name), rows)
 
 
-def _value(number: Number) -> tuple[str, str]:
-    """The value and the interval; a dash where there is nothing to say."""
-    if math.isnan(number.value):
-        return "–", ""
-    known = number.low is not None and number.high is not None and not math.isnan(number.low)
-    between = f"{_short(number.low)} to {_short(number.high)}" if known else ""
-    return _short(number.value), between
-
-
-def _short(value: float | None) -> str:
-    """Three digits behind the point, or three in all of a large number."""
-    return "–" if value is None else f"{value:.3f}" if abs(value) < LARGE else f"{value:.3g}"
-
-
 def _record(name: str, result: Result, files: list[Path]) -> dict[str, object]:
     """What --json prints of one analysis; its file has the rest."""
-    from pcme import analysis
-
-    numbers = analysis.record(name, result, {})["numbers"]
+    numbers = [asdict(number) for number in result.numbers()]
     return {"analysis": name, "numbers": numbers, "files": [str(path) for path in files]}

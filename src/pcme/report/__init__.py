@@ -7,6 +7,6 @@ network, no script, every picture within.
 """
 
 from pcme.report.gathering import Report, gathered
-from pcme.report.page import page, written
+from pcme.report.page import page, require_writable, written
 
-__all__ = ["Report", "gathered", "page", "written"]
+__all__ = ["Report", "gathered", "page", "require_writable", "written"]

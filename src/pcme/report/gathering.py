@@ -58,6 +58,8 @@ class Report:
     evaluation: Evaluation
     probability: bool
     """Whether scores are match probabilities."""
+    has_sigma: bool
+    """Whether the queries of searches stand in the order of their widths."""
     beside: Beside | None
     figures: tuple[Pictured, ...]
     left_out: tuple[str, ...]
@@ -92,6 +94,7 @@ def gathered(
         recipe=recipe,
         evaluation=result,
         probability=isinstance(score, LogProbability),
+        has_sigma=subject.has_sigma,
         beside=_beside(recipe, split, result),
         figures=tuple(_figures(subject, waiting)),
         left_out=tuple(_left_out(subject)),

@@ -1,17 +1,19 @@
 """The page: a report as one HTML document without scripts, network or files beside it."""
 
 import base64
+import errno
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pcme import atomic
-from pcme.analysis import Number
 from pcme.errors import ConfigError
 from pcme.evaluation import Interval, intervals
 from pcme.report.gathering import Report
 
-__all__ = ["page", "written"]
+__all__ = ["page", "require_writable", "written"]
 
 SHOWN = {
     "r_precision": "R-Precision",
@@ -34,17 +36,35 @@ TILES = {"calibration": (0, 2), "truth": (0,)}
 """Which numbers of which analyses stand on top, where there are so many."""
 
 
+def require_writable(path: str | Path) -> None:
+    """Refuse, before a report is gathered, a page that could not be written; its folder is made."""
+    target = Path(path)
+    draft = atomic.hidden(target)
+    with _explained(target):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch()
+        draft.unlink()
+
+
 def written(report: Report, path: str | Path) -> Path:
     """Write the page, whole or not at all."""
     target = Path(path)
-    try:
+    with _explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(target, page(report))
+    return target
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"{target} cannot be written - {error.strerror or error} - give another --out"
         ) from error
-    return target
 
 
 def page(report: Report) -> str:
@@ -64,7 +84,6 @@ def page(report: Report) -> str:
     )
     environment.filters["picture"] = _picture
     environment.filters["probability"] = _probability
-    environment.filters["number"] = _number
     template = environment.get_template("page.html")
     return template.render(
         report=report,
@@ -116,11 +135,6 @@ def _picture(svg: str) -> str:
     """An SVG as the address of an image: its ids then cannot clash with those of another."""
     text = base64.b64encode(svg.encode("utf-8")).decode("ascii")
     return f"data:image/svg+xml;base64,{text}"
-
-
-def _number(number: Number) -> str:
-    """The figure with its interval, or a dash where there is none."""
-    return "–" if math.isnan(number.value) else str(number)
 
 
 def _probability(value: float) -> str:
