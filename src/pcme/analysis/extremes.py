@@ -22,6 +22,7 @@ from pcme.analysis.base import (
     silent,
 )
 from pcme.embedding import Gaussian
+from pcme.errors import ConfigError
 from pcme.matches import Matches
 from pcme.scores.base import Score
 from pcme.uncertainty import width
@@ -112,6 +113,8 @@ class Extremes(Analysis):
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
         at_least("hits", self.hits, 1)
+        if not 0 < self.tail <= 1:
+            raise ConfigError(f"tail must be above 0 and at most 1 - got {self.tail:g}")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Tails:
         """By the model's own score."""
