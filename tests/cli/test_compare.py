@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from pcme.cli import app
+from pcme.cli.compare import _cells
+from pcme.evaluation import Direction, Evaluation, compared
 from tests.evaluation.models import untrained
 
 
@@ -43,6 +46,23 @@ def test_programs_get_everything(folders):
         assert each["difference"] == pytest.approx(second[way] - first[way])
         assert each["interval"][0] <= each["interval"][1]
         assert each["p"] == each["p_holm"]
+
+
+def test_a_single_class_has_no_interval():
+    one = Direction(
+        {"r_precision": np.ones(4)}, tuple("abcd"), 4, np.zeros(4, np.int64), np.full(4, -1)
+    )
+    result = Evaluation("cub/test", "csd", {}, one, one, "same")
+    (difference, _) = compared({"a": result, "b": result}).differences
+    assert _cells(1.0, difference, "r_precision") == ("100.00", "+0.00", "–", "1.0000")
+
+
+def test_a_damaged_file_is_said(folders, tmp_path):
+    (tmp_path / "damaged.npz").write_bytes(b"PK")
+    done = run(folders[0], tmp_path / "damaged.npz")
+    assert (done.exit_code, "is not a saved evaluation" in " ".join(done.stderr.split())) == (
+        2, True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

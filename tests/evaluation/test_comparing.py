@@ -159,3 +159,19 @@ def test_folders_and_files_are_compared(tmp_path):
     for few in ([first], [first, first]):
         with pytest.raises(ConfigError, match="two different runs or more"):
             compare(few)
+
+
+@pytest.mark.parametrize("metric", ["pmrp", "pmrp@1"])
+def test_plausible_matches_by_different_labels_are_not_compared(metric):
+    dataset = toy()
+    first = evaluated(scores.create("csd"), *embeddings(dataset), dataset)
+    other = replace(first, labels="another")
+    with pytest.raises(DataError, match="a and b were not judged by the same labels"):
+        compared({"a": first, "b": other}, metric)
+    assert compared({"a": first, "b": other}, "recall@1").differences, "labels change no recall"
+    assert compared({"a": first, "b": first}, metric).differences
+
+
+def test_an_unknown_metric_names_the_prefixes():
+    with pytest.raises(ConfigError, match=r'"1k ".*"eccv ".*"cxc "'):
+        checked_metric("accuracy")

@@ -1,9 +1,12 @@
 """Protocols: what each kind of dataset is judged by, and what is said to be left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pcme import DataError, data
+from pcme.data.dataset import Named
 from pcme.evaluation import protocol
 from tests.evaluation.splits import toy
 
@@ -52,6 +55,17 @@ def test_one_truth_has_one_digest_and_others_have_others():
     ]
     assert digests[0] == digests[1], "labels change no right answer"
     assert len(set(digests)) == 3
+
+
+def test_labels_have_a_digest_of_their_own():
+    dataset = toy()
+    fewer = dataset.labels.values.copy()
+    fewer[0] = 1 - fewer[0]
+    other = replace(dataset, labels=Named(fewer, dataset.labels.names))
+    assert protocol(toy(labels=0)).labels == ""
+    assert len({protocol(each).labels for each in (dataset, toy(), other)}) == 2
+    as_marks = Named(dataset.labels.values.astype(bool), dataset.labels.names)
+    assert protocol(replace(dataset, labels=as_marks)).labels == protocol(dataset).labels
 
 
 def test_aviary_is_judged_by_what_captions_say():

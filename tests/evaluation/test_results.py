@@ -73,7 +73,7 @@ def test_a_saved_evaluation_comes_back_bit_for_bit(found, tmp_path):
             np.testing.assert_array_equal(values, right.values[name])
         np.testing.assert_array_equal(left.clusters, right.clusters)
         np.testing.assert_array_equal(left.folds, right.folds)
-    about = [(e.dataset, e.parameters, e.digest, e.notes) for e in (found, again)]
+    about = [(e.dataset, e.parameters, e.digest, e.notes, e.labels) for e in (found, again)]
     assert about[0] == about[1]
     assert [p.name for p in tmp_path.iterdir()] == ["one.npz"]
 
@@ -92,6 +92,30 @@ def test_what_is_no_evaluation_is_refused(tmp_path):
     for name in ("other.npz", "pickled.npz", "text.npz", "none.npz"):
         with pytest.raises(FormatError, match=f"{name} is not a saved evaluation"):
             Evaluation.load(tmp_path / name)
+
+
+def test_a_damaged_file_is_refused_wherever_the_damage_is(found, tmp_path):
+    path = tmp_path / "one.npz"
+    found.save(path)
+    whole = path.read_bytes()
+    for start in range(0, len(whole) - 64, len(whole) // 40):
+        flipped = bytes(255 - byte for byte in whole[start : start + 64])
+        path.write_bytes(whole[:start] + flipped + whole[start + 64 :])
+        with pytest.raises(FormatError, match=r"one\.npz is not a saved evaluation"):
+            Evaluation.load(path)
+
+
+def test_a_file_from_before_labels_were_recorded_is_read(found, tmp_path):
+    path = tmp_path / "old.npz"
+    found.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(arrays["about"].tobytes())
+    assert about.pop("labels") == found.labels != ""
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez(path, **arrays)
+    assert Evaluation.load(path).labels == ""
+    assert Evaluation.load(path).record() == found.record()
 
 
 def test_a_file_that_cannot_be_written_is_said(found, tmp_path):

@@ -13,7 +13,7 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from pcme.evaluation import Comparison, Difference
+    from pcme.evaluation import Comparison, Difference, Interval
     from pcme.evaluation.results import Way
 
 __all__ = ["register"]
@@ -130,10 +130,16 @@ def _cells(figure: float, change: Difference | None, metric: str) -> tuple[str, 
     factor = 1 if metric.endswith("rank") else 100
     if change is None:
         return (f"{factor * figure:.2f}", "", "", "")
-    span = change.interval
     return (
         f"{factor * figure:.2f}",
         f"{factor * change.difference:+.2f}",
-        f"[{factor * span.low:+.2f}, {factor * span.high:+.2f}]",
+        _interval(change.interval, factor),
         f"{change.adjusted:.4f}",
     )
+
+
+def _interval(span: Interval, factor: int) -> str:
+    """A dash where a single class says nothing of others."""
+    if math.isnan(span.low):
+        return "–"
+    return f"[{factor * span.low:+.2f}, {factor * span.high:+.2f}]"

@@ -101,6 +101,8 @@ def compared(results: dict[str, Evaluation], metric: str = "r_precision") -> Com
     base, *others = results
     for name in others:
         _require_same_queries(results, base, name)
+        if split_name(metric)[1].startswith("pmrp"):
+            _require_same_labels(results, base, name)
     found = [
         difference
         for way in WAYS
@@ -121,7 +123,8 @@ def checked_metric(metric: str) -> str:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise ConfigError(
             f'"{metric}" is not a metric that can be compared.{hint} Known: {", ".join(METRICS)}; '
-            'with "1k " before it for the folds of COCO'
+            'on COCO also with "1k " before it for its folds, "eccv " or "cxc " for what others '
+            "have judged"
         )
     return metric
 
@@ -136,6 +139,16 @@ def _require_same_queries(results: dict[str, Evaluation], base: str, name: str) 
         raise DataError(
             f"{base} and {name} were not asked the same - {_asked(first)} and {_asked(other)}, or "
             "other captions, images or right answers - evaluate both on one split of the same data"
+        )
+
+
+def _require_same_labels(results: dict[str, Evaluation], base: str, name: str) -> None:
+    if results[base].labels != results[name].labels:
+        raise DataError(
+            f"{base} and {name} were not judged by the same labels, which PMRP goes by - they have "
+            f"{results[base].labels[:8] or 'none on record'} and "
+            f"{results[name].labels[:8] or 'none on record'} - evaluate both again with one file "
+            "of labels"
         )
 
 

@@ -74,6 +74,7 @@ def evaluated(
         _direction(t2i, rules.t2i, len(images)),
         rules.digest,
         rules.notes,
+        rules.labels,
     )
 
 

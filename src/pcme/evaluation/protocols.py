@@ -70,6 +70,8 @@ class Protocol:
     t2i: Truth
     digest: str
     """Of the ids and the truth: figures with one digest are of the same queries and answers."""
+    labels: str
+    """Of the labels that PMRP goes by, which change no other figure; "" where there are none."""
     notes: tuple[str, ...] = ()
 
 
@@ -96,6 +98,7 @@ def protocol(dataset: CaptionDataset, *, fold: int = FOLD) -> Protocol:
         replace(images, others=others.i2t),
         replace(captions, others=others.t2i),
         digest,
+        _labels_digest(dataset),
         (*_missing(dataset, fold), *others.notes),
     )
 
@@ -167,3 +170,10 @@ def _digest(images: Truth, captions: Truth) -> str:
     for array in (captions.matches.indptr, captions.matches.indices.astype(np.int64)):
         seen.update(np.ascontiguousarray(array).tobytes())
     return seen.hexdigest()
+
+
+def _labels_digest(dataset: CaptionDataset) -> str:
+    if dataset.labels is None:
+        return ""
+    marks = np.ascontiguousarray(dataset.labels.values, np.bool_)
+    return hashlib.sha256(f"{marks.shape}".encode() + marks.tobytes()).hexdigest()

@@ -9,6 +9,7 @@ Paper: §4.1.1.
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +40,11 @@ RECALLS = ("recall@1", "recall@5", "recall@10")
 """What rsum sums."""
 
 FORMAT = "pcme-evaluation-1"
+DAMAGED = (
+    OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
+"""What reading something that is no evaluation, or one with other bytes, ends in."""
 WAYS: tuple["Way", "Way"] = ("i2t", "t2i")
 
 Way = Literal["i2t", "t2i"]
@@ -106,6 +112,8 @@ class Evaluation:
     digest: str
     """That of the protocol: equal for evaluations of the same queries and right answers."""
     notes: tuple[str, ...] = ()
+    labels: str = ""
+    """The protocol's digest of the labels; files of old have none."""
 
     @property
     def queries(self) -> int:
@@ -154,14 +162,15 @@ class Evaluation:
     def load(path: str | Path) -> "Evaluation":
         """Read what `save` wrote, bit for bit."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # Opened here: numpy leaves a file open whose list of contents it cannot read.
+            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = dict(file)
             about = json.loads(_text(arrays["about"]))
             if about.pop("format") != FORMAT:
                 raise ValueError("another format")
             ways = {way: _direction(arrays, way, about.pop(way)) for way in WAYS}
             return Evaluation(**{**about, **ways, "notes": tuple(about["notes"])})
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except DAMAGED as error:
             raise FormatError(
                 f"{path} is not a saved evaluation - {error} - write one with `pcme evaluate --out`"
             ) from error
@@ -174,6 +183,7 @@ class Evaluation:
             "parameters": dict(self.parameters),
             "digest": self.digest,
             "notes": list(self.notes),
+            "labels": self.labels,
             **{way: self.way(way).gallery for way in WAYS},
         }
 
