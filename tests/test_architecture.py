@@ -78,7 +78,8 @@ SIDEWAYS = {
 # Within a package, siblings share these modules only, and each of them only those before it.
 SHARED = {
     "index": (
-        "identity", "settings", "columns", "encoder", "items", "vectors", "lifts", "lance", "store",
+        "identity", "settings", "columns", "origins", "reading", "encoder", "items", "vectors",
+        "lifts", "lance", "store",
         "values", "resident", "kernels", "scans", "distance_scan", "density_scan", "hits", "wanted",
         "memory", "engine", "tuning", "checking", "description", "judge", "queries", "writer",
         "tuner", "finder", "resolving", "export", "search_index",

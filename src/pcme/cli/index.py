@@ -12,6 +12,7 @@ from pcme.cli.output import Json, print_json, print_table, progress_bar
 if TYPE_CHECKING:
     from pcme.index.description import Description
     from pcme.index.tuning import Tuning
+    from pcme.index.writer import Existing
 
 __all__ = ["app"]
 
@@ -91,22 +92,20 @@ def add(
     What has been added is safe at once: after an interruption, run the same command again.
     """
     from pcme.data import Problems
-    from pcme.index import Added, SearchIndex
+    from pcme.index import SearchIndex
     from pcme.index.resolving import kinds_of, metadata_file, sources, with_metadata
 
     index, problems = SearchIndex.open(where, model), Problems(strict=strict)
-    known = None if metadata is None else metadata_file(metadata)
-    done = Added()
+    found = [
+        source
+        for given in items
+        for source in sources(given, kinds_of(kind), split or (), problems)
+    ]
+    if metadata is not None:
+        found = with_metadata(found, metadata_file(metadata))
+    existing: Existing = "replace" if replace else "skip"
     with progress_bar() as bar:
-        for given in items:
-            for source in sources(given, kinds_of(kind), split or (), problems):
-                chosen = source if known is None else with_metadata(source, known)
-                done += index.add(
-                    chosen,
-                    existing="replace" if replace else "skip",
-                    problems=problems,
-                    progress=bar(given),
-                )
+        done = index.add(found, existing=existing, problems=problems, progress=bar("items"))
     if as_json:
         counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
         print_json({**counts, "rows": len(index), "problems": problems.record()})

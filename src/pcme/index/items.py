@@ -5,10 +5,9 @@ gone on with by calling it again.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +20,14 @@ from pcme.data.pixels import ImageError
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
 from pcme.data.stored import Stored
-from pcme.embedding import Embedding, Gaussian, Points, joined
+from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
-from pcme.index.columns import Kind, Rows, metadata_table
+from pcme.index.columns import Kind, Rows, checked_ids, metadata_table
 from pcme.index.encoder import Encoder, Picture
+from pcme.index.origins import Origin, origins_of
 
-__all__ = ["Captions", "Given", "Items", "Metadata", "Pictures", "Source"]
-__all__ += ["captions_of", "images_below", "images_of", "source_of"]
-
-Metadata: TypeAlias = (
-    pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None
-)
+__all__ = ["Captions", "Given", "Loose", "Pictures", "Source"]
+__all__ += ["captions_of", "images_below", "images_of", "require_distinct"]
 
 
 class Source(ABC):
@@ -45,6 +41,15 @@ class Source(ABC):
     @abstractmethod
     def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
         """These items, embedded; those that cannot be used are reported and left out."""
+
+    @abstractmethod
+    def origins(self, places: Sequence[int]) -> list[Origin]:
+        """Where these items come from, known before they are embedded."""
+
+    @property
+    def model(self) -> str | None:
+        """The digest of the model that these are embeddings of, where that is known."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +79,11 @@ class Given(Source):
             None if self.metadata is None else self.metadata.take(list(places)),
         )
 
+    def origins(self, places: Sequence[int]) -> list[Origin]:
+        """As they were given."""
+        kinds = [self.kind] * len(places)
+        return origins_of(kinds, _picked(self.paths, places), _picked(self.texts, places))
+
 
 @dataclass(frozen=True, eq=False)
 class Pictures(Source):
@@ -95,14 +105,21 @@ class Pictures(Source):
                 parts.append(encoder.model.embed_images(inputs))
         if not kept:
             return None
-        paths = [self.images.path(n) for n in kept]
         return Rows(
             [self.ids[n] for n in kept],
             [self.kind] * len(kept),
             joined(parts),
-            paths=[None if path is None else str(path.resolve()) for path in paths],
+            paths=self._paths(kept),
             metadata=None if self.metadata is None else self.metadata.take(kept),
         )
+
+    def origins(self, places: Sequence[int]) -> list[Origin]:
+        """Their files."""
+        return origins_of([self.kind] * len(places), self._paths(places), None)
+
+    def _paths(self, places: Sequence[int]) -> list[str | None]:
+        paths = [self.images.path(n) for n in places]
+        return [None if path is None else str(path.resolve()) for path in paths]
 
     def _inputs(
         self, places: Sequence[int], encoder: Encoder, problems: Problems
@@ -143,6 +160,10 @@ class Captions(Source):
         metadata = None if self.metadata is None else self.metadata.take(kept)
         ids, kinds = [self.ids[n] for n in kept], [self.kind] * len(kept)
         return Rows(ids, kinds, embedding, None, texts, metadata)
+
+    def origins(self, places: Sequence[int]) -> list[Origin]:
+        """Their words."""
+        return origins_of([self.kind] * len(places), None, [self.texts[n] for n in places])
 
     def _has_words(self, place: int, encoder: Encoder, problems: Problems) -> bool:
         if encoder.model.tokeniser.split(self.texts[place]):
@@ -185,42 +206,34 @@ class Loose(ImageSource):
         return None if isinstance(picture, Image.Image) else Path(picture)
 
 
-Items: TypeAlias = str | Path | Sequence[Picture] | Embedding | CaptionDataset | Source
-"""A folder, a file, pictures or captions, embeddings, a split of a dataset, or any source."""
+def require_distinct(sources: Sequence[Source]) -> None:
+    """An error when two items have one id. Two sources may give the same item."""
+    owners: dict[str, Source] = {}
+    for source in sources:
+        for place, one in enumerate(checked_ids(source.ids)):
+            owner = owners.setdefault(one, source)
+            if owner is not source:
+                (first,) = owner.origins([owner.ids.index(one)])
+                (second,) = source.origins([place])
+                if not first.agrees(second):
+                    raise DataError(
+                        f'two items have the id "{one}" - {first} and {second} - add a folder that '
+                        "holds both, or give them ids of their own"
+                    )
 
 
-def source_of(items: Items, metadata: Metadata, ids: Sequence[str] | None, kind: Kind) -> Source:
-    """What is to be added, whatever it is given as."""
-    if isinstance(items, Source):
-        return items
-    if isinstance(items, CaptionDataset):
-        return images_of(items) if kind == "image" else captions_of(items)
-    if isinstance(items, Gaussian | Points):
-        if ids is None:
-            raise DataError("embeddings need ids - give one for each")
-        return Given(ids, items, kind, metadata=metadata_table(metadata, len(items)))
-    if isinstance(items, str | Path):
-        return _file_or_folder(Path(items), metadata)
-    known = metadata_table(metadata, len(items))
-    if kind == "caption":
-        texts = [str(item) for item in items]
-        return Captions(texts, _named(ids, texts), known)
-    return Pictures(Loose(items), _named(ids, items), known)
-
-
-def images_below(folder: Path, metadata: Metadata = None) -> Pictures:
-    """All images in a folder and below, called photos/a.jpg; hidden ones are left out."""
+def images_below(folder: Path, part: str = "") -> Pictures:
+    """All images in a folder, or in a part of it, called photos/a.jpg; not the hidden ones."""
     names = sorted(
         path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
+        for path in (folder / part).rglob("*")
         if path.suffix.lower() in IMAGE_SUFFIXES
         and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and not any(name.startswith(".") for name in path.relative_to(folder).parts)
     )
     if not names:
-        raise DataError(f"{folder} has no images ({', '.join(IMAGE_SUFFIXES)})")
-    ids = [f"{folder.resolve().name}/{name}" for name in names]
-    return Pictures(Files(folder, names), ids, metadata_table(metadata, len(names)))
+        raise DataError(f"{folder / part} has no images ({', '.join(IMAGE_SUFFIXES)})")
+    return Pictures(Files(folder, names), [f"{folder.resolve().name}/{name}" for name in names])
 
 
 def images_of(dataset: CaptionDataset) -> Pictures:
@@ -257,19 +270,3 @@ def _known(dataset: CaptionDataset) -> dict[str, list[object]]:
 
 def _picked(values: Sequence[str | None] | None, places: Sequence[int]) -> list[str | None] | None:
     return None if values is None else [values[n] for n in places]
-
-
-def _file_or_folder(path: Path, metadata: Metadata) -> Source:
-    if path.is_dir():
-        return images_below(path, metadata)
-    if not path.is_file():
-        raise DataError(f"{path} is neither a folder nor a file - check the path")
-    return Pictures(Loose([path]), [str(path)], metadata_table(metadata, 1))
-
-
-def _named(ids: Sequence[str] | None, items: Sequence[object]) -> Sequence[str]:
-    if ids is not None and len(ids) != len(items):
-        raise DataError(f"{len(ids):,} ids for {len(items):,} items")
-    if ids is None and any(isinstance(item, Image.Image) for item in items):
-        raise DataError("pictures in memory need ids - give one for each")
-    return [str(item) for item in items] if ids is None else ids

@@ -26,10 +26,10 @@ from pcme.index.encoder import Encoder
 from pcme.index.engine import lift_in
 from pcme.index.finder import Finder
 from pcme.index.hits import Hits
-from pcme.index.items import Items, Metadata, source_of
 from pcme.index.judge import Judge
 from pcme.index.lifts import width_of
 from pcme.index.queries import Query, Reader, combined
+from pcme.index.resolving import Items, Metadata, sources_of
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuner import tuned
@@ -120,9 +120,9 @@ class SearchIndex:
         `progress` has counted is in the index for good, and after an interruption the same call
         goes on from there.
         """
-        source = source_of(items, metadata, ids, kind)
         noted = Problems(strict=True) if problems is None else problems
-        return self._writer.add(source, existing, noted, progress)
+        found = sources_of(items, metadata, ids, kind, noted)
+        return self._writer.add(found, existing, noted, progress)
 
     def delete(self, ids: Sequence[str] | str | None = None, *, where: str | None = None) -> int:
         """Remove the items with these ids, or all that match a filter; says how many there were."""

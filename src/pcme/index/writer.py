@@ -1,19 +1,20 @@
 """Writer: adds and deletes, a piece at a time, each piece whole or not at all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import pyarrow as pa
 
 from pcme.data.problems import Problems
-from pcme.errors import ConfigError, DataError
+from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.columns import Rows, embedding_of
 from pcme.index.encoder import Encoder
 from pcme.index.engine import LIFT, lift_in
-from pcme.index.items import Source
+from pcme.index.items import Source, require_distinct
 from pcme.index.lance import quoted
 from pcme.index.lifts import DensityLift
+from pcme.index.origins import Origin
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 
@@ -50,19 +51,24 @@ class Writer:
 
     def add(
         self,
-        source: Source,
+        sources: Sequence[Source],
         existing: Existing,
         problems: Problems,
         progress: Progress,
     ) -> Added:
-        """Add what is new; `progress` counts what is in the index for good."""
-        if existing not in ("skip", "replace", "error"):
+        """Add what is new, once it is clear that none of the ids is that of another item.
+
+        `progress` counts what is in the index for good.
+        """
+        if existing not in get_args(Existing):
             raise ConfigError(f'existing is skip, replace or error - got "{existing}"')
-        done, total = Added(), len(source.ids)
-        for start in range(0, total, source.chunk):
-            places = range(start, min(total, start + source.chunk))
-            done += self._piece(source, places, existing, problems)
-            progress(places.stop, total)
+        there = self._there(sources, existing)
+        done, count, total = Added(), 0, sum(len(source.ids) for source in sources)
+        for source in sources:
+            for places in _pieces(source):
+                done += self._piece(source, places, there, existing, problems)
+                count += len(places)
+                progress(count, total)
         return done
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -91,16 +97,47 @@ class Writer:
                 lift.width, columns, lambda table: lift.items(embedding_of(table))
             )
 
+    def _there(self, sources: Sequence[Source], existing: Existing) -> set[str]:
+        """The ids that the index has already, and may have."""
+        require_distinct(sources)
+        self.store.version()
+        found: set[str] = set()
+        for source in sources:
+            self._require_own_model(source)
+            for places in _pieces(source):
+                stored = self._stored([source.ids[n] for n in places])
+                if existing == "error" and stored:
+                    raise DataError(
+                        f'id "{min(stored)}" is in the index already - give another, or replace it'
+                    )
+                if existing == "skip":
+                    _require_same(source, places, stored)
+                found |= stored.keys()
+        return found
+
+    def _require_own_model(self, source: Source) -> None:
+        own, other = self.settings.model, source.model
+        if own is not None and other is not None and other != own.digest:
+            raise FormatError(
+                f'embeddings such as that of "{next(iter(source.ids), "")}" are of another model - '
+                f"its digest is {other[:12]}, the index was made with {own} - embed the items "
+                "with that one"
+            )
+
+    def _stored(self, ids: Sequence[str]) -> dict[str, Origin]:
+        """Those of the items that the index has, and where they came from."""
+        rows = self.store.with_ids(ids, ["id", "kind", "path", "text"]).to_pylist()
+        return {row["id"]: Origin(row["kind"], row["path"], row["text"]) for row in rows}
+
     def _piece(
-        self, source: Source, places: range, existing: Existing, problems: Problems
+        self,
+        source: Source,
+        places: range,
+        there: set[str],
+        existing: Existing,
+        problems: Problems,
     ) -> Added:
         """Embeddings are made before the lock is taken, and only of what is new."""
-        self.store.version()
-        there = self._present([source.ids[n] for n in places])
-        if there and existing == "error":
-            raise DataError(
-                f'id "{min(there)}" is in the index already - give another, or replace it'
-            )
         new = [n for n in places if existing == "replace" or source.ids[n] not in there]
         rows = source.rows(new, self.encoder, problems) if new else None
         done = Added(present=len(places) - len(new))
@@ -145,3 +182,21 @@ class Writer:
         fields = [] if metadata is None else [f for f in metadata.schema if f.name not in known]
         types = [pa.string() if pa.types.is_null(f.type) else f.type for f in fields]
         return [pa.field(f.name, kind) for f, kind in zip(fields, types, strict=True)]
+
+
+def _pieces(source: Source) -> Iterator[range]:
+    """The items of a source, as many as are written at once."""
+    total = len(source.ids)
+    return (range(n, min(total, n + source.chunk)) for n in range(0, total, source.chunk))
+
+
+def _require_same(source: Source, places: Sequence[int], stored: Mapping[str, Origin]) -> None:
+    """An error when an id that is in the index is there that of another item."""
+    known = [n for n in places if source.ids[n] in stored]
+    for n, given in zip(known, source.origins(known), strict=True):
+        if given.contradicts(before := stored[source.ids[n]]):
+            raise DataError(
+                f'the id "{source.ids[n]}" is that of another item in the index - there it is '
+                f"{before}, given was {given} - add both from a folder that holds them, or give "
+                "ids of their own; if it has moved or changed, replace it (--replace)"
+            )
