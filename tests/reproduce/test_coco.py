@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from pcme.reproduce import registry
+from pcme import ConfigError
+from pcme.reproduce import registry, reproduce
 from pcme.reproduce.jobs import Done, perform
 from pcme.reproduce.planning import Request
+from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.worlds import WORLDS
 from tests.data.test_coco import CATEGORIES, karpathy_entry
 from tests.helpers import picture
@@ -42,3 +44,32 @@ def test_the_5k_table_of_a_small_coco(coco, tmp_path):
     values = {column.title: figures[column.metric] for column in table.columns}
     assert all(0 <= value <= 1 for value in values.values())
     assert {"i2t PMRP", "t2i R@10"} <= set(values)
+
+
+@pytest.mark.parametrize("experiment", ["coco-5k", "pmrp"])
+def test_plausible_matches_without_labels_are_refused_before_anything_is_trained(
+    coco, tmp_path, experiment
+):
+    (coco / "annotations" / "instances_val2014.json").unlink()
+
+    def never(job):
+        raise AssertionError("nothing is to be trained")
+
+    with pytest.raises(ConfigError, match=r"coco/test has none - bring annotations/instances_val"):
+        reproduce(
+            [experiment], data="coco", data_root=coco, quick=True, out=tmp_path / "out",
+            changes=SMALL, launch=never,
+        )  # fmt: skip
+
+
+def test_other_labels_are_other_data(coco):
+    recipe = WORLDS["coco"].recipe(SMALL)
+    first = data_stamp(recipe, coco, ["test"])
+    path = coco / "annotations" / "instances_val2014.json"
+    instances = json.loads(path.read_text())
+    instances["annotations"][-1]["category_id"] = 90
+    instances["annotations"][-2]["category_id"] = 90
+    path.write_text(json.dumps(instances))
+    second = data_stamp(recipe, coco, ["test"])
+    path.unlink()
+    assert len({first, second, data_stamp(recipe, coco, ["test"])}) == 3

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pcme import atomic
 from pcme.errors import ConfigError, PcmeError
+from pcme.evaluation.running import dataset_of
 from pcme.recipe import Recipe
 from pcme.reproduce import experiments
 from pcme.reproduce.base import registry
@@ -78,6 +79,7 @@ def reproduce(
     stamp = data_stamp(base, data_root, list(place.splits.values()))
     request = Request(place, quick, count, tuple(changes), out / "runs", data_root, stamp)
     plans = [Plan(name, registry.create(name), request) for name in chosen_names]
+    _require_labels(plans, base)
     runs = all_jobs(plans)
     started(sum(bool(job.missing) for job in runs), len(runs))
     failures = run_all(runs, workers=jobs, launch=launch, said=said)
@@ -106,6 +108,25 @@ def _require_files(recipe: Recipe, command: str) -> None:
             f"files that training starts from are missing - {listed} - bring them, or name others "
             f"with --set - then: {command}"
         )
+
+
+def _require_labels(plans: Sequence[Plan], recipe: Recipe) -> None:
+    """Refuse, before anything is trained, plausible matches of a split that has no labels."""
+    asking = {
+        (table.split, plan.name): plan.request
+        for plan in plans
+        for table in plan.tables
+        if table.needs_labels
+    }
+    for (part, name), request in asking.items():
+        place = request.world
+        split = dataset_of(recipe, request.data_root).load(place.splits[part])
+        if not split.labelled.any():
+            bring = place.labels or "labels of its images"
+            raise ConfigError(
+                f"{name} asks for PMRP, which goes by labels - {split.where} has none - bring "
+                f"{bring}, in the dataset's folder - then: {request.command(name)}"
+            )
 
 
 def _written(result: Result, folder: Path) -> Result:

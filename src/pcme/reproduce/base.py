@@ -148,6 +148,11 @@ class Table:
         kinds = dict.fromkeys(column.measure for column in self.columns)
         return [Ask(kind, self.split, row.scoring) for kind in kinds]
 
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it asks for plausible matches, which go by labels."""
+        return any("pmrp" in column.metric for column in self.columns)
+
     def paper(self, row: Row, column: Column) -> float | None:
         """The paper's value in a cell, where it has one."""
         if self.source is None or row.paper is None:

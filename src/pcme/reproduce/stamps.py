@@ -22,7 +22,7 @@ def digest(recipe: Recipe, stamp: str) -> str:
 
 
 def data_stamp(recipe: Recipe, data_root: Path | None, splits: Sequence[str]) -> str:
-    """A digest of the ids, captions and truth of files that were brought; "" for drawn data.
+    """A digest of the ids, captions, truth and labels of files that were brought; "" if drawn.
 
     What is drawn follows from the recipe.
     """
@@ -38,6 +38,8 @@ def _of(dataset: CaptionDataset) -> str:
     ids = [dataset.images.id(number) for number in range(len(dataset.images))]
     for text in (*ids, *dataset.captions):
         seen.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    for truth in (dataset.caption_image, dataset.facts, dataset.said):
+    # Only labels that are there: without any, the stamp is that of runs from before they counted.
+    labels = [] if dataset.labels is None else [dataset.labels.values]
+    for truth in (dataset.caption_image, dataset.facts, dataset.said, *labels):
         seen.update(np.ascontiguousarray(truth).tobytes())
     return seen.hexdigest()

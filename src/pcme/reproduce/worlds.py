@@ -41,6 +41,8 @@ class World:
     """Parameters of some methods."""
     options: str = ""
     """What the command line needs besides the data's folder."""
+    labels: str = ""
+    """The file with the labels that plausible matches go by, where there is one."""
 
     def assignments(
         self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool
@@ -152,6 +154,7 @@ COCO = World(
     ),
     own={"pcme": _COCO_PCME, "pcme-mu": _COCO},
     options="--set image.weights=resnet152.pth --set words.vectors=glove.840B.300d.txt",
+    labels="annotations/instances_val2014.json",
 )
 
 WORLDS: Mapping[str, World] = {found.name: found for found in (AVIARY, CUB, COCO)}
