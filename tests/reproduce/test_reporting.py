@@ -8,7 +8,7 @@ import pytest
 from pcme import ConfigError, FormatError
 from pcme.reproduce import report
 from pcme.reproduce.reporting import kept, text
-from pcme.reproduce.results import write
+from pcme.reproduce.results import Difference, write
 from tests.reproduce.tiny import RESULT
 
 
@@ -72,6 +72,32 @@ def test_the_documentation_is_what_its_records_say():
     """Made again with `pcme reproduce report --out docs/RESULTS.md`."""
     docs = Path(__file__).parents[2] / "docs"
     assert (docs / "RESULTS.md").read_text() == text(kept(docs / "results"), "results")
+
+
+def test_the_contents_count_signs_however_sure_the_seeds_are():
+    """Its column is headed "findings with the same sign here"."""
+    table = RESULT.tables[0]
+    differences = tuple(
+        Difference("", values, 1.0) for values in ((9.0, -1.0), (-2.0, 1.0), (1.0,))
+    )
+    found = text([replace(RESULT, tables=(replace(table, differences=differences),))], "results")
+    assert "| Table 9 | 2 | 2 of 3 |" in found
+
+
+@pytest.mark.parametrize(("name", "why"), [("none", "is not a folder"), ("", "has no results")])
+def test_a_source_without_results_is_named_and_nothing_is_made(tmp_path, name, why):
+    source, out = tmp_path / name, tmp_path / "docs" / "RESULTS.md"
+    with pytest.raises(ConfigError, match=f"{source} {why}"):
+        report(out, source=source)
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("record", ["[]", "null", '[{"format": 1}]', "3"])
+def test_json_of_something_else_is_an_error(tmp_path, record):
+    """`pcme evaluate --out` writes a list, for one."""
+    (tmp_path / "summary.json").write_text(record)
+    with pytest.raises(FormatError, match=r"summary\.json is not a result"):
+        report(tmp_path / "docs" / "RESULTS.md", source=tmp_path)
 
 
 def test_without_results_it_says_what_to_do(tmp_path):

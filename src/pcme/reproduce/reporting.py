@@ -33,10 +33,8 @@ def report(out: Path, *, source: Path | None = None) -> list[Result]:
     A result is kept as its record and its pictures.
     """
     folder = out.parent / "results"
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in _records(source) if source is not None else ():
-        result = read(path)
-        write(result, folder / path.name)
+    if source is not None:
+        _take_in(source, folder)
     results = kept(folder)
     if not results:
         raise ConfigError(
@@ -52,6 +50,20 @@ def report(out: Path, *, source: Path | None = None) -> list[Result]:
 def kept(folder: Path) -> list[Result]:
     """The results in a folder, in the order of the document."""
     return sorted((read(path) for path in _records(folder)), key=_order)
+
+
+def _take_in(source: Path, folder: Path) -> None:
+    """Copy the records of a folder; nothing is made or written before all of them are read."""
+    found = {path.name: read(path) for path in _records(source)}
+    if not found:
+        why = "has no results" if source.is_dir() else "is not a folder"
+        raise ConfigError(
+            f"{source} {why} - give --results a folder that `pcme reproduce` has written: "
+            "runs/reproduce/results without --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, result in found.items():
+        write(result, folder / name)
 
 
 def _records(folder: Path) -> list[Path]:
@@ -114,9 +126,9 @@ def _anchor(result: Result) -> str:
 
 
 def _held(result: Result) -> str:
-    verdicts = [found.verdict for table in result.tables for found in table.differences]
-    held = sum(verdict.startswith("yes") for verdict in verdicts)
-    return f"{held} of {len(verdicts)}"
+    """How many differences have the paper's sign, however sure the seeds are of it."""
+    found = [difference.mean for table in result.tables for difference in table.differences]
+    return f"{sum(mean > 0 for mean in found)} of {len(found)}"
 
 
 def _missing(results: Iterable[Result]) -> str:
