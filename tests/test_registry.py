@@ -139,3 +139,10 @@ def test_errors_about_values_are_the_classes_own(animals):
 
 def test_the_summary_is_the_first_line_of_the_docstring(animals):
     assert animals.summary("apus") == "Something that flies."
+
+
+def test_kinds_have_their_plural():
+    with pytest.raises(ConfigError, match=r"Known analyses: none"):
+        Registry("analysis").get("bins")
+    with pytest.raises(ConfigError, match=r"Known scores: none"):
+        Registry("score").get("csd")

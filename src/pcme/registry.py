@@ -71,7 +71,8 @@ class Registry(Generic[T]):
         if canonical not in self._classes:
             hint = _did_you_mean(name, [*self._classes, *self._aliases])
             known = ", ".join(self.names()) or "none"
-            raise ConfigError(f'unknown {self.kind} "{name}".{hint} Known {self.kind}s: {known}.')
+            kinds = _plural(self.kind)
+            raise ConfigError(f'unknown {self.kind} "{name}".{hint} Known {kinds}: {known}.')
         return self._classes[canonical]
 
     def create(self, name: str, **params: object) -> T:
@@ -114,6 +115,14 @@ class Registry(Generic[T]):
 
 def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is field.default_factory is dataclasses.MISSING
+
+
+def _plural(kind: str) -> str:
+    """
+    >>> _plural("score"), _plural("analysis")
+    ('scores', 'analyses')
+    """
+    return f"{kind.removesuffix('is')}es" if kind.endswith("is") else f"{kind}s"
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

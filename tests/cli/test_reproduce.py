@@ -73,11 +73,13 @@ def test_the_report(tmp_path):
         (["table2", "--data", "flickr"], "aviary, cub, coco"),
         (["table2", "--set", "dmi=8"], 'Did you mean "dim"'),
         (["table2", "--data", "cub", "--data-root", "nowhere"], "nowhere"),
+        (["table2", "--data-root", "nowhere"], "aviary is drawn, not read, and has no folder"),
+        (["coco-1k", "--data", "coco", "--data-root", ".", "--quick"], "it must hold dataset_coco"),
     ],
 )
 def test_mistakes_are_explained(args, message, tmp_path):
     done = run("reproduce", *args, "--out", tmp_path)
-    assert (done.exit_code, message in done.stderr) == (2, True), done.stderr
+    assert (done.exit_code, message in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
 def test_experiments_are_listed():
@@ -89,3 +91,11 @@ def test_experiments_are_listed():
 @pytest.mark.parametrize(("seconds", "text"), [(48.2, "48 s"), (720, "12 min"), (12_240, "3.4 h")])
 def test_durations_are_said_as_people_say_them(seconds, text):
     assert _duration(seconds) == text
+
+
+def test_a_report_of_what_is_not_there_says_so_and_makes_nothing(tmp_path):
+    out = tmp_path / "docs" / "RESULTS.md"
+    done = run("reproduce", "report", "--results", tmp_path / "nowhere", "--out", out)
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, "nowhere is not a folder" in said) == (2, True), done.stderr
+    assert not list(tmp_path.iterdir())

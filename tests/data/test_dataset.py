@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pcme import ConfigError, DataError, ShapeError
+from pcme.data.coco import COCO
 from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Remembered, Subset
 from pcme.data.pixels import ImageError
 from tests.helpers import picture
@@ -170,3 +171,11 @@ def test_divided_is_a_random_share_and_the_rest(tmp_path):
     assert held.captions == again.captions != other.captions
     with pytest.raises(DataError, match="least"):
         data.subset([0]).divided(0.5)
+
+
+def test_a_folder_without_any_split_is_told_what_it_must_hold(tmp_path):
+    with pytest.raises(ConfigError, match=r"has none of the files of COCO - it must hold dataset_"):
+        COCO(tmp_path).checked_split("train")
+    (tmp_path / "dataset_coco.json").write_text("{}")
+    with pytest.raises(ConfigError, match='no split "tset" - COCO has: train, val, test'):
+        COCO(tmp_path).checked_split("tset")

@@ -146,3 +146,8 @@ def test_out_must_be_a_folder(tmp_path):
     with pytest.raises(ConfigError, match="cannot be the results' folder"):
         results_folder(tmp_path / "file")
     assert results_folder(tmp_path / "a" / "b").is_dir()
+
+
+def test_a_folder_for_data_that_is_drawn_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="aviary is drawn, not read, and has no folder"):
+        dataset_of(recipes.get("aviary-tiny"), tmp_path)

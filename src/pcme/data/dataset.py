@@ -387,11 +387,15 @@ class Dataset(ABC):
         return self
 
     def checked_split(self, split: str) -> str:
-        """`split`, or a ConfigError that names the splits there are."""
-        if split not in self.splits:
+        """`split`, or a ConfigError that names the splits there are, or the files there must be."""
+        splits, kind = self.splits, type(self).__name__
+        if not splits:
             raise ConfigError(
-                f'no split "{split}" - {type(self).__name__} has: {", ".join(self.splits)}'
+                f'no split "{split}" - {getattr(self, "root", kind)} has none of the files of '
+                f"{kind} - it must hold {self.layout}"
             )
+        if split not in splits:
+            raise ConfigError(f'no split "{split}" - {kind} has: {", ".join(splits)}')
         return split
 
 

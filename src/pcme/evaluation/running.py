@@ -103,9 +103,15 @@ def evaluate(
 def dataset_of(recipe: Recipe, data_root: Path | None = None) -> Dataset:
     """The data of a recipe, in `data_root`, where the recipe says, or below $PCME_DATA."""
     kind, params = recipe.data.kind, recipe.data.params
-    if data.registry.get(kind).layout and data_root is not None:
+    on_disk = bool(data.registry.get(kind).layout)
+    if data_root is not None and not on_disk:
+        raise ConfigError(
+            f"{kind} is drawn, not read, and has no folder - got {data_root} - leave --data-root "
+            "out"
+        )
+    if data_root is not None:
         return data.create(kind, **{**params, "root": data_root})
-    if data.registry.get(kind).layout and "root" not in params:
+    if on_disk and "root" not in params:
         return data.find(kind)
     return data.create(kind, **params)
 
