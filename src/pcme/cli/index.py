@@ -40,11 +40,13 @@ def create(
     *,
     model: Annotated[Path | None, typer.Option(help="A run's folder.")] = None,
     dim: Annotated[int | None, typer.Option(help="Without a model: numbers in a vector.")] = None,
-    score: Annotated[str, typer.Option(help="Without a model: see `pcme list scores`.")] = "mean",
+    score: Annotated[
+        str | None, typer.Option(help="Without a model: see `pcme list scores`; mean if not given.")
+    ] = None,
     spread: Annotated[
-        Literal["none", "isotropic", "diagonal"],
-        typer.Option(help="Without a model: how many σ an item has; none is for points."),
-    ] = "none",
+        Literal["none", "isotropic", "diagonal"] | None,
+        typer.Option(help="Without a model: how many σ an item has; none (points) if not given."),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option("--column", help="Metadata: name=type, such as year=int64; may be repeated."),
@@ -54,7 +56,7 @@ def create(
     """Make an empty index for a model's embeddings, or for vectors of your own."""
     from pcme.index import SearchIndex
 
-    types = dict(_pair(text) for text in columns or [])
+    types = _types(columns or [])
     index = SearchIndex.create(where, model, dim=dim, score=score, spread=spread, columns=types)
     _show(index.describe(), as_json=as_json)
 
@@ -215,13 +217,21 @@ def tune(
         _print_tuning(found)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _types(columns: list[str]) -> dict[str, str]:
+    """{name: type} of columns that are given as name=type."""
     from pcme.errors import ConfigError
 
-    name, equals, kind = text.partition("=")
-    if not equals:
-        raise ConfigError(f"--column is name=type - got {text}")
-    return name, kind
+    found: dict[str, str] = {}
+    for text in columns:
+        name, equals, kind = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--column is name=type - got {text}")
+        if name in found:
+            raise ConfigError(
+                f'--column "{name}" is given twice, {found[name]} and {kind} - keep one'
+            )
+        found[name] = kind
+    return found
 
 
 def _show(found: Description, *, as_json: bool) -> None:

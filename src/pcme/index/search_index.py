@@ -61,24 +61,28 @@ class SearchIndex:
         model: Model | str | Path | None = None,
         *,
         dim: int | None = None,
-        score: Score | str = "mean",
-        spread: Spread = "none",
+        score: Score | str | None = None,
+        spread: Spread | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> "SearchIndex":
         """A new, empty index in a folder, or at a URI such as s3://bucket/birds.
 
         `model` is a run's folder, or a model. Without one the index is for vectors of your own, and
-        `dim`, `score` and `spread` say what they are. `columns` are {name: Arrow type} of metadata;
-        columns that come later with items get the type of their values.
+        `dim`, `score` ("mean") and `spread` ("none") say what they are. `columns` are {name: Arrow
+        type} of metadata; columns that come later with items get the type of their values.
         """
         encoder = Encoder(model)
-        if model is not None:
+        if model is None:
+            settings = _settings(dim, score, spread)
+        elif (dim, score, spread) == (None, None, None):
             settings = encoder.settings()
-        elif dim is not None:
-            chosen = scores.create(score) if isinstance(score, str) else score
-            settings = Settings(dim, spread, ScoreId.of(chosen))
         else:
-            raise ConfigError("an index needs a model, or the dimension of your own vectors (dim=)")
+            own = {"dim": dim, "score": score, "spread": spread}
+            named = ", ".join(name for name, value in own.items() if value is not None)
+            raise ConfigError(
+                f"a model decides dim, score and spread itself - got {named} as well - leave them "
+                "out, or the model"
+            )
         store = Store.create(str(path), schema(settings, width_of(settings), columns or {}))
         return cls(store, settings, encoder)
 
@@ -114,11 +118,12 @@ class SearchIndex:
     ) -> Added:
         """Add a folder of images, pictures or captions (kind="caption"), a dataset, or embeddings.
 
-        Ids are given, or the names of files, or those of a dataset. Items whose id is there already
-        are skipped, unless `existing` says otherwise. What cannot be used is left out and reported
-        to `problems`; without these the first such item is an error. Written in pieces: whatever
-        `progress` has counted is in the index for good, and after an interruption the same call
-        goes on from there.
+        Text is a path or the name of a dataset, as in `pcme index add`. Ids are given, or the names
+        of files, or those of a dataset; metadata are one value an item. Items whose id is there
+        already are skipped, unless `existing` says otherwise; an id that is there with another path
+        or text is an error. What cannot be used is left out and reported to `problems`; without
+        these the first such item is an error. Written in pieces: whatever `progress` has counted is
+        in the index for good, and after an interruption the same call goes on from there.
         """
         noted = Problems(strict=True) if problems is None else problems
         found = sources_of(items, metadata, ids, kind, noted)
@@ -225,6 +230,14 @@ class SearchIndex:
     def load(self) -> None:
         """Take all embeddings into memory, as a server does once: every search is then quicker."""
         self._finder.load()
+
+
+def _settings(dim: int | None, score: Score | str | None, spread: Spread | None) -> Settings:
+    """Those of an index of vectors that are brought along."""
+    if dim is None:
+        raise ConfigError("an index needs a model, or the dimension of your own vectors (dim=)")
+    chosen = score if isinstance(score, Score) else scores.create(score or "mean")
+    return Settings(dim, spread or "none", ScoreId.of(chosen))
 
 
 def _clause(where: str | None, kind: Kind | None) -> str | None:
