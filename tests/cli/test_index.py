@@ -127,6 +127,21 @@ def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
             "--column is name=typ",
         ),
         (["index", "create", "{tmp}/new", "--dim", "4", "--column", "y=whole"], 'no type "whole"'),
+        (
+            [
+                "index",
+                "create",
+                "{tmp}/new",
+                "--dim",
+                "4",
+                "--column",
+                "y=int64",
+                "--column",
+                "y=string",
+            ],
+            '--column "y" is given twice, int64 and string',
+        ),
+        (["index", "create", "{tmp}/new", "--dim", "4", "--column", "`=int64"], '"`" cannot be'),
         (["index", "add", "{tmp}/nowhere", "x"], "is not an index"),
         (["index", "verify", "{tmp}/nowhere"], "is not an index"),
         (["index", "delete", "{tmp}/nowhere"], "is not an index"),
@@ -168,3 +183,132 @@ def test_damage_is_told(model, photos, tmp_path):
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert run("index", "verify", index, "--json").exit_code == 2
+
+
+def refused(*arguments):
+    """The message of a command that fails as it should."""
+    result = run(*arguments)
+    assert (result.exit_code, "Traceback" in result.output) == (2, False), result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def index(model, tmp_path):
+    done("index", "create", tmp_path / "index", "--model", model)
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize("option", ["--dim=16", "--score=csd", "--score=mean", "--spread=none"])
+def test_a_model_decides_what_an_index_is(model, tmp_path, option):
+    name = option.strip("-").partition("=")[0]
+    message = refused("index", "create", tmp_path / "new", "--model", model, option)
+    assert f"got {name} as well" in message
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_of_one_name_are_two_items(index, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for n, folder in enumerate(("A", "B")):
+        picture(tmp_path / folder / "1.png", colour=(200 * n, 90, 60))
+        (tmp_path / folder / "c.txt").write_text(f"bird {folder}\n")
+    arguments = ("A/1.png", "B/1.png", "A/c.txt", "./B/c.txt")
+    assert record("index", "add", index, *arguments)["added"] == 4
+    assert record("index", "add", index, *arguments)["present"] == 4
+    found = record("search", index, "a red bird")["hits"]
+    assert {hit["id"] for hit in found} == {"A/1.png", "B/1.png", "A/c.txt:1", "B/c.txt:1"}
+
+
+def test_folders_of_one_name_are_refused_before_anything_is_written(index, tmp_path):
+    for folder in ("A", "B"):
+        picture(tmp_path / folder / "photos/1.png")
+    both = (tmp_path / "A/photos", tmp_path / "B/photos")
+    for options in ((), ("--replace",)):
+        message = refused("index", "add", index, *both, *options)
+        assert 'two items have the id "photos/1.png"' in message
+        assert "add a folder that holds both" in message
+    assert record("index", "describe", index)["kinds"] == {"image": 0, "caption": 0}
+
+
+def test_row_numbers_of_pandas_are_left_out(index, photos, tmp_path):
+    (tmp_path / "a.csv").write_text(",id,year\n0,a.png,1999\n1,b.png,2000\n")
+    done("index", "add", index, photos, "--metadata", tmp_path / "a.csv")
+    assert record("index", "describe", index)["columns"] == {"year": "int64"}
+    assert len(record("search", index, "a bird")["hits"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,path\na.png,x\n", '"path" cannot be a column of metadata'),
+        ("id,text\na.png,x\n", '"text" cannot be a column of metadata'),
+        ("id,vector\na.png,1\n", '"vector" cannot be a column of metadata'),
+        ("id,a`b\na.png,1\n", '"a`b" cannot be a column of metadata'),
+        ("id,year,year\na.png,1,2\n", 'column "year" is there twice'),
+        ("id,id\na.png,b.png\n", "two columns id"),
+        ("id,year\na.png,1\na.png,2\n", '2 rows for id "a.png"'),
+    ],
+)
+def test_metadata_that_would_be_lost_are_refused(index, photos, tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    assert message in refused("index", "add", index, photos, "--metadata", tmp_path / "a.csv")
+    done("index", "add", index, photos)  # the index is as good as it was
+
+
+def test_a_file_with_ids_only_says_nothing(index, photos, tmp_path):
+    (tmp_path / "a.csv").write_text("id\na.png\n")
+    assert record("index", "add", index, photos, "--metadata", tmp_path / "a.csv")["added"] == 3
+
+
+def test_metadata_of_some_of_the_items(index, photos, tmp_path):
+    picture(tmp_path / "z/007.png")
+    (tmp_path / "a.csv").write_text("id,year\na.png,1999\n")
+    both = ("index", "add", index, photos, tmp_path / "z")
+    assert record(*both, "--metadata", tmp_path / "a.csv")["added"] == 4
+    (tmp_path / "b.csv").write_text("id,year\n007.png,2007\n")
+    alone = ("index", "add", index, tmp_path / "z/007.png", "--metadata", tmp_path / "b.csv")
+    assert record(*alone)["added"] == 1
+    assert len(record("search", index, "a bird", "--where", "year IS NOT NULL")["hits"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (["{photos}", "--split", "nope"], 'has no split "nope" - it is a folder of pictures'),
+        (["{photos}", "--kind", "caption"], "has no captions - it is a folder of pictures"),
+        ([""], "items are a path or the name of a dataset"),
+        (["{photos}", "{photos}/../nowhere"], "unknown dataset"),
+    ],
+)
+def test_items_that_cannot_be_meant_are_refused(index, photos, items, message):
+    given = [one.format(photos=photos) for one in items]
+    assert message in refused("index", "add", index, *given)
+    assert record("index", "describe", index)["kinds"] == {"image": 0, "caption": 0}
+
+
+def test_both_kinds_are_embedded_and_read_back(model, index, photos, tmp_path):
+    (tmp_path / "c.txt").write_text("a red bird\na blue bird\n")
+    file = tmp_path / "both.parquet"
+    done("embed", model, photos, tmp_path / "c.txt", "--out", file)
+    assert record("index", "add", index, file)["added"] == 5
+    assert record("index", "describe", index)["kinds"] == {"image": 3, "caption": 2}
+    assert record("index", "add", index, photos)["present"] == 3  # the very same items
+
+
+def test_embeddings_of_another_model_are_refused(index, photos, tmp_path):
+    untrained(seed=1).save(tmp_path / "other")
+    file = tmp_path / "other.parquet"
+    done("embed", tmp_path / "other", photos, "--out", file)
+    assert "are of another model" in refused("index", "add", index, file)
+    done("index", "create", tmp_path / "any", "--dim", 16)
+    assert record("index", "add", tmp_path / "any", file)["added"] == 3  # of no model: the user's
+
+
+def test_what_cannot_be_embedded_is_said(model, photos, tmp_path):
+    np.save(tmp_path / "q.npy", np.zeros((2, 16), np.float32))
+    out = ("--out", tmp_path / "x.parquet")
+    assert "is a vector already" in refused("embed", model, photos, tmp_path / "q.npy", *out)
+    (tmp_path / "empty.png").touch()
+    message = refused("embed", model, tmp_path / "empty.png", *out)
+    assert "none of the 1 items can be used - image-empty: 1" in message
+    assert "empty.png: the file has 0 bytes" in message
+    assert not (tmp_path / "x.parquet").exists()

@@ -11,7 +11,9 @@ from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.columns import Rows, numbers, vectors_column
 from pcme.index.encoder import Encoder
-from pcme.index.items import Source
+from pcme.index.identity import digest
+from pcme.index.items import Captions, Pictures, Source, require_distinct
+from pcme.index.vectors import MODEL
 
 __all__ = ["embed_to"]
 
@@ -26,10 +28,10 @@ def embed_to(
     """Embed all items and write them, a row each, whole or not at all; says how many there are.
 
     Columns: id, kind, path, text, mean, log_sigma (natural log of the standard deviation), and the
-    metadata of the first items.
+    metadata of the first items. The schema notes the model, so that no index of another takes them.
     """
-    if path.suffix != ".parquet":
-        raise ConfigError(f"{path}: embeddings are written as .parquet")
+    _require_embeddable(path, encoder, sources)
+    note = {MODEL: digest(encoder.model)}
     total, done, written = sum(len(source.ids) for source in sources), 0, 0
     try:
         with atomic.replacing(path) as draft:
@@ -40,17 +42,31 @@ def embed_to(
                     rows = source.rows(places, encoder, problems)
                     if rows is not None:
                         table = _table(rows)
-                        writer = writer or pq.ParquetWriter(draft, table.schema)
+                        writer = writer or pq.ParquetWriter(draft, table.schema.with_metadata(note))
                         writer.write_table(_like(table, writer.schema))
                         written += len(rows)
                     done += len(places)
                     progress(done, total)
             if writer is None:
-                raise DataError("nothing could be embedded - see the problems above")
+                raise DataError(f"none of the {total:,} items can be used - {problems.summary()}")
             writer.close()
     except OSError as error:
         raise FormatError(f"{path} cannot be written - {error.strerror or error}") from error
     return written
+
+
+def _require_embeddable(path: Path, encoder: Encoder, sources: Sequence[Source]) -> None:
+    """An error that says why these items cannot be embedded, or not be written there."""
+    if path.suffix != ".parquet":
+        raise ConfigError(f"{path}: embeddings are written as .parquet")
+    for source in sources:
+        if not isinstance(source, Pictures | Captions):
+            raise ConfigError(
+                f'"{next(iter(source.ids), "")}" is a vector already - pictures and captions can '
+                "be embedded - leave files of vectors out"
+            )
+    require_distinct(sources)
+    encoder.settings()  # refuses a model that makes several points of an item: a row has one
 
 
 def _table(rows: Rows) -> pa.Table:
@@ -72,9 +88,19 @@ def _table(rows: Rows) -> pa.Table:
 def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """With these columns: others are left out, missing ones are empty."""
     columns = [
-        table[field.name].cast(field.type)
+        _cast(table[field.name], field)
         if field.name in table.column_names
         else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return values.cast(field.type)
+    except pa.ArrowException as error:
+        raise DataError(
+            f'"{field.name}" is {field.type} for the first items and {values.type} for others - '
+            "embed them to a file each"
+        ) from error
