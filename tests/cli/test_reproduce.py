@@ -97,5 +97,5 @@ def test_a_report_of_what_is_not_there_says_so_and_makes_nothing(tmp_path):
     out = tmp_path / "docs" / "RESULTS.md"
     done = run("reproduce", "report", "--results", tmp_path / "nowhere", "--out", out)
     said = " ".join(done.stderr.split())
-    assert (done.exit_code, "nowhere is not a folder" in said) == (2, True), done.stderr
+    assert (done.exit_code, "nowhere is not there" in said) == (2, True), done.stderr
     assert not list(tmp_path.iterdir())

@@ -84,7 +84,7 @@ def test_the_contents_count_signs_however_sure_the_seeds_are():
     assert "| Table 9 | 2 | 2 of 3 |" in found
 
 
-@pytest.mark.parametrize(("name", "why"), [("none", "is not a folder"), ("", "has no results")])
+@pytest.mark.parametrize(("name", "why"), [("none", "is not there"), ("", "has no results")])
 def test_a_source_without_results_is_named_and_nothing_is_made(tmp_path, name, why):
     source, out = tmp_path / name, tmp_path / "docs" / "RESULTS.md"
     with pytest.raises(ConfigError, match=f"{source} {why}"):

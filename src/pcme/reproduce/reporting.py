@@ -56,7 +56,7 @@ def _take_in(source: Path, folder: Path) -> None:
     """Copy the records of a folder; nothing is made or written before all of them are read."""
     found = {path.name: read(path) for path in _records(source)}
     if not found:
-        why = "has no results" if source.is_dir() else "is not a folder"
+        why = "has no results" if source.exists() else "is not there"
         raise ConfigError(
             f"{source} {why} - give --results a folder that `pcme reproduce` has written: "
             "runs/reproduce/results without --out"

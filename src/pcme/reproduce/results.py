@@ -162,10 +162,10 @@ def read(path: Path) -> Result:
     """What `write` wrote."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        if found.pop("format") != FORMAT:
-            raise ValueError("another format")
+        if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
+            raise ValueError("it has another format")
         return TypeAdapter(Result).validate_python(found)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise FormatError(
             f"{path} is not a result of `pcme reproduce` - {error} - make it again"
         ) from error
