@@ -307,6 +307,7 @@ def test_what_cannot_be_embedded_is_said(model, photos, tmp_path):
     np.save(tmp_path / "q.npy", np.zeros((2, 16), np.float32))
     out = ("--out", tmp_path / "x.parquet")
     assert "is a vector already" in refused("embed", model, photos, tmp_path / "q.npy", *out)
+    assert 'id "photos/a.png" is given twice' in refused("embed", model, photos, photos, *out)
     (tmp_path / "empty.png").touch()
     message = refused("embed", model, tmp_path / "empty.png", *out)
     assert "none of the 1 items can be used - image-empty: 1" in message

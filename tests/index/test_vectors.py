@@ -35,6 +35,23 @@ def test_a_numpy_file_of_points(tmp_path, vectors):
     assert hits.ids == [f"birds/{n}" for n in nearest]
 
 
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+def test_files_of_one_name_are_told_apart_by_their_numbers(tmp_path, vectors, suffix):
+    index = SearchIndex.create(tmp_path / "index", dim=6)
+    for folder, rows in (("A", vectors[:3]), ("B", vectors[3:]), ("C", vectors[:3])):
+        (tmp_path / folder).mkdir()
+        if suffix == "npy":
+            np.save(tmp_path / folder / "a.npy", rows)
+        else:
+            pq.write_table(pa.table({"mean": rows.tolist()}), tmp_path / folder / "a.parquet")
+    assert index.add(tmp_path / "A" / f"a.{suffix}").added == 3
+    assert index.add(tmp_path / "C" / f"a.{suffix}").present == 3  # a copy
+    with pytest.raises(DataError, match=r'"a/0" is that of another item .* one of other numbers'):
+        index.add(tmp_path / "B" / f"a.{suffix}")
+    assert len(index) == 3
+    assert index.add(tmp_path / "B" / f"a.{suffix}", existing="replace").replaced == 3
+
+
 def test_with_log_sigma_beside_it_they_are_gaussians(tmp_path):
     items = random_gaussians(30, 6, seed=0)
     np.save(tmp_path / "birds.npy", items.mean.numpy())

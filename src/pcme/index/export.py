@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from pcme import atomic
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.columns import Rows, numbers, vectors_column
+from pcme.index.columns import Rows, checked_ids, numbers, vectors_column
 from pcme.index.encoder import Encoder
 from pcme.index.identity import digest
 from pcme.index.items import Captions, Pictures, Source, require_distinct
@@ -66,6 +66,7 @@ def _require_embeddable(path: Path, encoder: Encoder, sources: Sequence[Source])
                 "be embedded - leave files of vectors out"
             )
     require_distinct(sources)
+    checked_ids([one for source in sources for one in source.ids])  # nor the same item twice
     encoder.settings()  # refuses a model that makes several points of an item: a row has one
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.columns import Rows, embedding_of
+from pcme.index.columns import Rows, checksums, embedding_of, numbers
 from pcme.index.encoder import Encoder
 from pcme.index.engine import LIFT, lift_in
 from pcme.index.items import Source, require_distinct
@@ -17,6 +17,7 @@ from pcme.index.lifts import DensityLift
 from pcme.index.origins import Origin
 from pcme.index.settings import Settings
 from pcme.index.store import Store
+from pcme.index.vectors import NumpyVectors, ParquetVectors
 
 __all__ = ["Added", "Existing", "Writer"]
 
@@ -111,7 +112,7 @@ class Writer:
                         f'id "{min(stored)}" is in the index already - give another, or replace it'
                     )
                 if existing == "skip":
-                    _require_same(source, places, stored)
+                    self._require_same(source, places, stored)
                 found |= stored.keys()
         return found
 
@@ -123,6 +124,33 @@ class Writer:
                 f"its digest is {other[:12]}, the index was made with {own} - embed the items "
                 "with that one"
             )
+
+    def _require_same(
+        self, source: Source, places: Sequence[int], stored: Mapping[str, Origin]
+    ) -> None:
+        """An error when an id is in the index already, but as that of another item.
+
+        Files of vectors often have neither paths nor texts: then the numbers tell.
+        """
+        known = [n for n in places if source.ids[n] in stored]
+        doubtful = []
+        for n, given in zip(known, source.origins(known), strict=True):
+            before = stored[source.ids[n]]
+            if given.contradicts(before):
+                raise _is_another(source.ids[n], str(before), str(given))
+            if not given.agrees(before):
+                doubtful.append(n)
+        if doubtful and isinstance(source, NumpyVectors | ParquetVectors):
+            self._require_same_numbers(source.rows(doubtful, self.encoder, Problems()))
+
+    def _require_same_numbers(self, rows: Rows) -> None:
+        embedding = self.settings.fitted(rows.embedding, "an embedding to add")
+        given = checksums(rows.ids, rows.kinds, *numbers(embedding)).tolist()
+        table = self.store.with_ids(rows.ids, ["id", "check"])
+        stored = dict(zip(table["id"].to_pylist(), table["check"].to_pylist(), strict=True))
+        for one, check in zip(rows.ids, given, strict=True):
+            if stored[one] != check:
+                raise _is_another(one, "a vector", "one of other numbers")
 
     def _stored(self, ids: Sequence[str]) -> dict[str, Origin]:
         """Those of the items that the index has, and where they came from."""
@@ -190,13 +218,9 @@ def _pieces(source: Source) -> Iterator[range]:
     return (range(n, min(total, n + source.chunk)) for n in range(0, total, source.chunk))
 
 
-def _require_same(source: Source, places: Sequence[int], stored: Mapping[str, Origin]) -> None:
-    """An error when an id that is in the index is there that of another item."""
-    known = [n for n in places if source.ids[n] in stored]
-    for n, given in zip(known, source.origins(known), strict=True):
-        if given.contradicts(before := stored[source.ids[n]]):
-            raise DataError(
-                f'the id "{source.ids[n]}" is that of another item in the index - there it is '
-                f"{before}, given was {given} - add both from a folder that holds them, or give "
-                "ids of their own; if it has moved or changed, replace it (--replace)"
-            )
+def _is_another(one: str, before: str, given: str) -> DataError:
+    return DataError(
+        f'the id "{one}" is that of another item in the index - there it is {before}, given was '
+        f"{given} - add both from a folder that holds them, or give ids of their own; if it has "
+        "moved or changed, replace it (--replace)"
+    )
