@@ -91,6 +91,8 @@ ENTRIES: Mapping[str, Entry] = {
     "PCME, J = 7": Entry({"kind": "pcme", "likelihood": "sampled"}, "kl_weight", (0.064, 0.3)),
     "PCME, analytic": Entry({"kind": "pcme"}, "kl_weight", (0.064, 0.3)),
     "**PCME, overlap**": Entry(PCME_OVERLAP, "breadth_weight", (0.0, 0.5)),
+    # R-Precision alone would choose no breadth, without which σ of images means little.
+    "**PCME, overlap, broad**": Entry(PCME_OVERLAP, "breadth_weight", (0.5, 1.0)),
     "HIB": Entry(
         {"kind": "hib", "side": "both"}, "kl_weight", (0.05, 0.01), judged="within"
     ),
@@ -117,7 +119,7 @@ class Study:
 
 MAIN = (
     "VSE0", "VSE++", "PVSE K = 2, hardest", "InfoNCE", "PCME++", "PCME, μ only", "PCME, J = 7",
-    "PCME, analytic", "**PCME, overlap**",
+    "PCME, analytic", "**PCME, overlap**", "**PCME, overlap, broad**",
 )  # fmt: skip
 
 STUDIES = {

@@ -162,3 +162,10 @@ def test_a_vector_is_not_judged_by_another_model_s_confidence(world, tmp_path):
     result = run(world / "index", tmp_path / "query.npy", "--model", tmp_path / "other")
     assert result.exit_code == 2
     assert "not the model that the index was made with" in " ".join(result.output.split())
+
+
+def test_a_single_vector_is_a_query(tmp_path):
+    index = SearchIndex.create(tmp_path / "index", dim=4)
+    index.add(Points(torch.eye(4)[:, None]), ids=list("abcd"))
+    np.save(tmp_path / "query.npy", np.eye(4, dtype=np.float32)[2])
+    assert record(tmp_path / "index", tmp_path / "query.npy")["hits"][0]["id"] == "c"

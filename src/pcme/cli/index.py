@@ -10,6 +10,7 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
+    from pcme.index.checking import Verified
     from pcme.index.description import Description
     from pcme.index.tuning import Tuning
     from pcme.index.writer import Existing
@@ -154,16 +155,21 @@ def describe(where: Where, *, as_json: Json = False) -> None:
 
 @app.command(epilog="[bold]Example:[/bold] pcme index verify birds")
 def verify(where: Where, *, as_json: Json = False) -> None:
-    """Read every row and compare it with what was written; exit status 2 when anything is wrong."""
+    """Read every row and compare its id and embedding with what was written.
+
+    Exit status 2 when anything is wrong. Metadata have no checksum: the engine reads them, or not.
+    """
     from pcme.index import SearchIndex
 
     with progress_bar() as bar:
         found = SearchIndex.open(where).verify(bar("rows"))
     if as_json:
-        print_json({"ok": found.ok, "rows": found.rows, "faults": list(found.faults)})
+        print_json(
+            {"ok": found.ok, "rows": found.rows, "faults": [*found.faults, *_unnamed(found)]}
+        )
     elif found.ok:
-        typer.echo(f"{where}: {found.rows:,} rows, all as they were written")
-    for fault in () if as_json else found.faults:
+        typer.echo(f"{where}: {found.rows:,} rows, ids and embeddings all as they were written")
+    for fault in () if as_json else (*found.faults, *_unnamed(found)):
         typer.echo(f"pcme: {fault}", err=True)
     if not found.ok:
         raise typer.Exit(2)
@@ -217,6 +223,10 @@ def tune(
         _print_tuning(found)
 
 
+def _unnamed(found: Verified) -> list[str]:
+    return [f"and {found.unnamed:,} more"] if found.unnamed else []
+
+
 def _types(columns: list[str]) -> dict[str, str]:
     """{name: type} of columns that are given as name=type."""
     from pcme.errors import ConfigError
@@ -251,11 +261,15 @@ def _show(found: Description, *, as_json: bool) -> None:
 
 
 def _searched(found: Description) -> str:
+    from pcme.index.finder import SMALL
+
     if found.effort is None:
         return "exact"
+    if not found.worthwhile:
+        return "exact: what tuning found is too inexact, or no faster"
     effort = found.effort
     return (
-        f"approximate beyond 50,000 items: {effort['probes']:.0f} partitions, "
+        f"approximate beyond {SMALL:,} items: {effort['probes']:.0f} partitions, "
         f"{effort['shortlist']:.0f} candidates, recall@10 {effort['recall']:.3f}; "
         f"{found.approximate:,} rows indexed"
     )
@@ -278,7 +292,9 @@ def _print_tuning(found: Tuning) -> None:
         f"{found.queries:,} queries"
     )
     if not found.reached:
-        typer.echo(f"no effort reaches {found.target:g}: search with --exact", err=True)
+        typer.echo(f"no effort reaches {found.target:g}: searches stay exact", err=True)
+    elif not found.worthwhile:
+        typer.echo("none of them is faster than everything: searches stay exact", err=True)
 
 
 def _size(size: int | None) -> str:

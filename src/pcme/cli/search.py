@@ -70,11 +70,18 @@ def search(
     for columns of lists.
     """
     from pcme.index import SearchIndex
-    from pcme.index.resolving import combined
+    from pcme.index.resolving import asked
 
-    asked = combined(query, also or (), instead or (), unwanted or ())
     hits = SearchIndex.open(where, model).search(
-        asked, k, where=condition, kind=kind, exact=exact or None, min_coverage=min_coverage
+        asked(query),
+        k,
+        all_of=[asked(one) for one in also or ()],
+        any_of=[asked(one) for one in instead or ()],
+        but_not=[asked(one) for one in unwanted or ()],
+        where=condition,
+        kind=kind,
+        exact=exact or None,
+        min_coverage=min_coverage,
     )
     kept = hits if threshold is None else hits.above(threshold)
     if as_json:

@@ -17,11 +17,12 @@ __all__ = ["mapped", "metadata_in", "one_of", "opened", "texts_in", "vectors_in"
 
 
 def mapped(path: Path) -> Float[np.ndarray, "n d"]:
-    """The numbers in a .npy file, read when they are needed."""
+    """The numbers in a .npy file, read when they are needed; a single vector is one row."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (EOFError, OSError, ValueError) as error:
         raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
+    found = found[None] if found.ndim == 1 else found
     if found.ndim != 2 or found.dtype.kind != "f" or not len(found):
         raise FormatError(
             f"{path} must hold real numbers of shape [n, d] - got {found.dtype} {list(found.shape)}"

@@ -12,7 +12,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 from PIL import Image
 
-from pcme import algebra, data
+from pcme import data
 from pcme.data.dataset import CaptionDataset, Dataset, Files
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
@@ -40,7 +40,7 @@ from pcme.index.items import (
 from pcme.index.queries import Query
 from pcme.index.vectors import MEANS, NumpyVectors, is_vectors, vector_sources
 
-__all__ = ["Items", "Metadata", "combined", "kinds_of", "metadata_file", "query_lines", "sources"]
+__all__ = ["Items", "Metadata", "asked", "kinds_of", "metadata_file", "query_lines", "sources"]
 __all__ += ["sources_of", "with_metadata"]
 
 Items: TypeAlias = (
@@ -111,18 +111,14 @@ def kinds_of(name: Literal["image", "caption", "both"]) -> list[Kind]:
     return ["image", "caption"] if name == "both" else [name]
 
 
-def combined(
-    query: str, also: Sequence[str], instead: Sequence[str], unwanted: Sequence[str]
-) -> Query:
-    """(query and also ...) or instead ..., but not unwanted: texts, images or vectors."""
-    found: Query = _query(query)
-    if also:
-        found = algebra.all_of([found, *map(_query, also)])
-    if instead:
-        found = algebra.any_of([found, *map(_query, instead)])
-    if unwanted:
-        found = algebra.but_not(found, algebra.any_of([*map(_query, unwanted)]))
-    return found
+def asked(text: str) -> Query:
+    """An image where there is a file of that name, a vector where it is a .npy, else a text."""
+    path = Path(text)
+    if path.suffix == ".npy":
+        vectors = NumpyVectors(path)
+        return vectors.rows(range(len(vectors.ids)), Encoder(None), Problems()).embedding
+    suffix = path.suffix.lower() in IMAGE_SUFFIXES
+    return path if suffix and (" " not in text or path.is_file()) else text
 
 
 def query_lines(path: Path) -> list[str]:
@@ -273,16 +269,6 @@ def _sidecar_captions(dataset: Sidecar, split: str, problems: Problems) -> Sourc
     names = [f"{root.name}/{loaded.images.id(n)}" for n in range(len(loaded.images))]
     ids = tuple(f"{root.name}/{one}" for one in loaded.caption_ids)
     return captions_of(replace(loaded, images=Files(root.parent, names), caption_ids=ids))
-
-
-def _query(text: str) -> Query:
-    """An image where there is a file of that name, a vector where it is a .npy, else a text."""
-    path = Path(text)
-    if path.suffix == ".npy":
-        vectors = NumpyVectors(path)
-        return vectors.rows(range(len(vectors.ids)), Encoder(None), Problems()).embedding
-    suffix = path.suffix.lower() in IMAGE_SUFFIXES
-    return path if suffix and (" " not in text or path.is_file()) else text
 
 
 def _lines(path: Path) -> Captions:
