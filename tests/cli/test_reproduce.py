@@ -73,7 +73,6 @@ def test_the_report(tmp_path):
         (["table2", "--data", "flickr"], "aviary, cub, coco"),
         (["table2", "--set", "dmi=8"], 'Did you mean "dim"'),
         (["table2", "--data", "cub", "--data-root", "nowhere"], "nowhere"),
-        (["table2", "--data-root", "nowhere"], "aviary is drawn, not read, and has no folder"),
         (["coco-1k", "--data", "coco", "--data-root", ".", "--quick"], "it must hold dataset_coco"),
     ],
 )
