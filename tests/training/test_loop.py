@@ -75,6 +75,15 @@ def interrupting(monkeypatch, at, times=1):
     monkeypatch.setattr("pcme.training.steps.clip_gradients", clip)
 
 
+@pytest.fixture
+def as_in_a_terminal():
+    """A job in the background of a shell ignores Ctrl-C, and so would these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize(("at", "times", "saved"), [(4, 1, 5), (7, 1, 8), (4, 2, 3), (1, 2, None)])
 def test_ctrl_c_in_the_middle_of_a_step(straight, tmp_path, monkeypatch, at, times, saved):
     """The first waits for the end of the step; a second one does not, and the step is lost."""
