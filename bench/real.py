@@ -229,10 +229,16 @@ def study(options: argparse.Namespace) -> None:
         return {**found, **measures(plan, out, plan.test)}
 
     for seed in range(options.seeds):  # whole seeds first: what is finished can be read
-        for run in _in_turn(measured, [(row, seed) for row in rows], options.jobs):
+        left = [row for row in rows if not _is_done(done.get((row, seed)), options.name)]
+        for run in _in_turn(measured, [(row, seed) for row in left], options.jobs):
             done[run["row"], run["seed"]] = run
             _write(RECORD, {**_read(RECORD), options.name: list(done.values())})
     tables(options)
+
+
+def _is_done(run: Mapping[str, Any] | None, study: str) -> bool:
+    """Whether a run is on record, with the settings that are chosen now."""
+    return run is not None and run["setting"] == chosen(study, run["row"])
 
 
 def train(study: Study, out: Path, changes: Sequence[str], seed: int) -> tuple[float, Any]:
