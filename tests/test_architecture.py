@@ -39,6 +39,7 @@ LAYERS = {
     "scores": 3,
     "data": 3,
     "checkpoint": 1,
+    "folders": 1,
     "optim": 1,
     "nn": 3,
     "recipe": 1,

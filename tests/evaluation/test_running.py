@@ -8,7 +8,7 @@ import pytest
 from pcme import ConfigError, FormatError, data, load, recipes
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, embed, evaluate, evaluated
-from pcme.evaluation.running import dataset_of, results_folder, split_of
+from pcme.evaluation.running import dataset_of, split_of
 from tests.evaluation.models import saved, untrained
 from tests.helpers import picture
 
@@ -139,13 +139,6 @@ def test_data_is_looked_for_where_the_user_says(tmp_path, monkeypatch):
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(FormatError, match=r"is not a model - it has no recipe\.json"):
         evaluate(tmp_path)
-
-
-def test_out_must_be_a_folder(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be the results' folder"):
-        results_folder(tmp_path / "file")
-    assert results_folder(tmp_path / "a" / "b").is_dir()
 
 
 def test_a_folder_for_data_that_is_drawn_is_refused(tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pcme import folders
 from pcme.cli.output import Json, print_json, print_table, progress_bar
 from pcme.errors import ConfigError
 
@@ -74,6 +75,8 @@ def analyze(
     if not numbers_only:
         import pcme.plots  # noqa: F401 - says at once that matplotlib is missing
 
+    if out is not None:
+        folders.made(out, "the results' folder")  # before the work, not after it
     problems = Problems()
     with progress_bar() as bar:
         bars = cache(bar)
@@ -86,7 +89,7 @@ def analyze(
             waiting=lambda what, done, total: bars(what)(done, total),
         )
         chosen = _chosen(what, subject, changes or [])
-        folder = _made(out or run / "analysis" / split)
+        folder = folders.made(out or run / "analysis" / split, "the results' folder")
         about = {"run": str(run), "split": split, "method": subject.model.recipe.method.kind}
         results, files = {}, {}
         for name, one in chosen.items():  # each is written before the next may fail
@@ -129,16 +132,6 @@ def _fitting(subject: Subject) -> list[str]:
         if (why := analysis.create(name).obstacle(subject)) is not None:
             typer.echo(f"left out: {name} {why}", err=True)
     return analysis.applicable(subject)
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"{folder} cannot be made - {error.strerror or error} - give another --out"
-        ) from error
-    return folder
 
 
 def _written(

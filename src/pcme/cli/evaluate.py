@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pcme import folders
 from pcme.cli.output import Json, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -62,10 +63,9 @@ def evaluate(
 ) -> None:
     """Measure retrieval both ways on a split: R-Precision, recall and more, with 95 % intervals."""
     from pcme.evaluation import evaluate as run_evaluation
-    from pcme.evaluation.running import results_folder
 
     if out is not None:
-        results_folder(out)  # before the work, not after it
+        folders.made(out, "the results' folder")  # before the work, not after it
     with progress_bar() as bar:
         bars = cache(bar)
         report = run_evaluation(

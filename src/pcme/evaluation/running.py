@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pcme import atomic, data
+from pcme import atomic, data, folders
 from pcme.data.batches import FeatureRows
 from pcme.data.dataset import CaptionDataset, Dataset
 from pcme.data.problems import Problems
@@ -24,7 +24,7 @@ from pcme.held import kept
 from pcme.model import Model, load
 from pcme.recipe import Recipe
 
-__all__ = ["Report", "Waiting", "dataset_of", "embedded", "evaluate", "results_folder", "split_of"]
+__all__ = ["Report", "Waiting", "dataset_of", "embedded", "evaluate", "split_of"]
 
 HELD_BACK = "val"
 """The split of images that a run held back from training to judge itself on."""
@@ -48,24 +48,12 @@ class Report:
 
     def save(self, folder: str | Path) -> None:
         """Write a .npz file for each score, and all figures with their intervals as JSON."""
-        target = results_folder(folder)
+        target = folders.made(folder, "the results' folder")
         for result in self.results:
             result.save(target / f"{result.score}.npz")
         pairs = zip(self.results, self.costs, strict=True)
         text = json.dumps([_summary(*pair) for pair in pairs], indent=2)
         atomic.write_text(target / SUMMARY, text + "\n")
-
-
-def results_folder(folder: str | Path) -> Path:
-    """The folder, made if need be; an error that says why it cannot be."""
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"{target} cannot be the results' folder - {error.strerror} - give another --out"
-        ) from error
-    return target
 
 
 def evaluate(

@@ -1,6 +1,6 @@
 """From what a person asks to what an index compares: text, pictures, embeddings, combinations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +27,16 @@ def combined(
 ) -> Query:
     """(query and all of these) or any of these, but none of those."""
     together = [*([] if query is None else [query]), *all_of]
-    either = [algebra.all_of(together) if len(together) > 1 else one for one in together[:1]]
-    either += any_of
+    either = [*([_one_or(algebra.all_of, together)] if together else []), *any_of]
     if not either:
         raise ConfigError("nothing was asked for - give a query, all_of or any_of")
-    found = algebra.any_of(either) if len(either) > 1 else either[0]
+    found = _one_or(algebra.any_of, either)
     return algebra.but_not(found, algebra.any_of(but_not)) if but_not else found
+
+
+def _one_or(join: Callable[[Sequence[Query]], Query], parts: Sequence[Query]) -> Query:
+    """A part alone is itself: no combination, of which less would be known."""
+    return parts[0] if len(parts) == 1 else join(parts)
 
 
 @dataclass(frozen=True)

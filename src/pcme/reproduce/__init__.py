@@ -10,7 +10,7 @@ True
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pcme import atomic
+from pcme import atomic, folders
 from pcme.errors import ConfigError, PcmeError
 from pcme.evaluation.running import dataset_of
 from pcme.recipe import Recipe
@@ -80,6 +80,7 @@ def reproduce(
     request = Request(place, quick, count, tuple(changes), out / "runs", data_root, stamp)
     plans = [Plan(name, registry.create(name), request) for name in chosen_names]
     _require_labels(plans, base)
+    folders.made(out, "the results' folder")
     runs = all_jobs(plans)
     started(sum(bool(job.missing) for job in runs), len(runs))
     failures = run_all(runs, workers=jobs, launch=launch, said=said)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pcme import folders
 from pcme.data.batches import FeatureRows, Loader
 from pcme.data.dataset import CaptionDataset, Remembered
 from pcme.data.problems import Problems
@@ -60,7 +61,7 @@ def prepared(
         average=average, probe=probe,
     )  # fmt: skip
     _refuse_long_warmups(run)
-    _make(out)
+    folders.made(out, "the run's folder")
     return run
 
 
@@ -110,15 +111,6 @@ def validation_features(run: Run, phase: Phase, said: Reporter) -> FeatureRows |
         problems=run.problems,
         progress=partial(said.waiting, "features of the validation images"),
     )
-
-
-def _make(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"{out} cannot be the run's folder - {error.strerror} - give another --out"
-        ) from error
 
 
 def _contrastable(dataset: CaptionDataset, recipe: Recipe) -> CaptionDataset:
