@@ -32,7 +32,7 @@ from pcme.index.queries import Query, Reader, combined
 from pcme.index.resolving import Items, Metadata, sources_of
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
-from pcme.index.tuner import tuned
+from pcme.index.tuner import compacted, tuned
 from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins, tuning_in
 from pcme.index.writer import Added, Existing, Writer
 from pcme.model import Model
@@ -185,12 +185,12 @@ class SearchIndex:
         return self._finder.ids(where)
 
     def compact(self) -> None:
-        """Join what many small writes left, drop what was deleted, bring indexes up to date.
+        """Join what many small writes left, drop what was deleted, bring the rest up to date.
 
-        Space is freed at once: a search that another process has under way begins anew.
+        A tuned index is built anew, with the effort that was found for it. Space is freed at once:
+        a search that another process has under way begins anew.
         """
-        with self._store.writing():
-            self._store.optimise()
+        compacted(self._store, self.settings)
 
     def verify(self, progress: Progress = lambda done, total: None) -> Verified:
         """Read every row and compare it with what it must be."""

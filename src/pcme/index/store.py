@@ -206,11 +206,15 @@ class Store:
         with self._committing("index"):
             self._table.create_index("vector", config=config, name="vector", replace=True)
 
-    def drop_vectors(self) -> None:
-        """Remove the vectors and their index, if there are any; only while writing."""
+    def drop_ann(self) -> None:
+        """Remove the approximate index, if there is one; only while writing."""
         if self.has_ann():
             with self._committing("drop the index"):
                 self._table.drop_index("vector")
+
+    def drop_vectors(self) -> None:
+        """Remove the vectors and their index, if there are any; only while writing."""
+        self.drop_ann()
         if "vector" in self.schema.names:
             with self._committing("drop the vectors"):
                 self._table.drop_columns(["vector"])
@@ -257,10 +261,11 @@ class Store:
         return int(self._table.stats()["fragment_stats"]["num_fragments"])
 
     def optimise(self) -> None:
-        """Join small pieces, drop deleted rows and old versions, bring indexes up to date.
+        """Join small pieces, drop deleted rows and old versions.
 
-        At an object store, where no lock says that nobody else writes, files of the last days stay:
-        they may be part of a write under way.
+        The engine would also change an approximate index, and not for the better: see
+        `tuner.compacted`. At an object store, where no lock says that nobody else writes, files of
+        the last days stay: they may be part of a write under way.
         """
         with self._committing("compact"):
             if local(self.uri) is None:

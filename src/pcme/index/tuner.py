@@ -1,4 +1,4 @@
-"""Tuner: from an index without an approximate index to one that is known to be good enough."""
+"""Tuner: an approximate index that is known to be good enough, and stays so."""
 
 import statistics
 import time
@@ -6,12 +6,23 @@ from collections.abc import Callable
 
 from pcme.embedding import Embedding
 from pcme.index.engine import Approximate, lift_in
-from pcme.index.tuning import MEASURED, Tuning, best_of, fitted, partitions_for, trials
+from pcme.index.settings import Settings
+from pcme.index.store import Store
+from pcme.index.tuning import (
+    LEAST,
+    MEASURED,
+    Tuning,
+    best_of,
+    fitted,
+    partitions_for,
+    trials,
+    tuning_in,
+)
 from pcme.index.wanted import Wanted
 from pcme.index.writer import Writer
 from pcme.scores.densities import DensityScore
 
-__all__ = ["tuned"]
+__all__ = ["compacted", "tuned"]
 
 
 def tuned(
@@ -40,6 +51,25 @@ def tuned(
     with store.writing():
         store.note(tuning=tuning.to_json())
     return tuning
+
+
+def compacted(store: Store, settings: Settings) -> None:
+    """Join what many writes left, and build the approximate index anew, as it was tuned.
+
+    The engine's own update joins partitions that it takes for small, and the effort that was tuned
+    then finds far less: 65 % instead of 97 % of the ten best among 5,000 items.
+    """
+    store.version()
+    tuning = tuning_in(store)
+    with store.writing():
+        store.drop_ann()
+        store.optimise()
+        rows = store.count()
+        if tuning is None or rows < LEAST:  # the engine then looks at every vector
+            return
+        lift = lift_in(settings, store)
+        assert lift is not None  # it was tuned
+        store.build_ann(min(partitions_for(tuning.rows), partitions_for(rows)), lift.codes)
 
 
 def _timed(
