@@ -63,6 +63,28 @@ def test_with_log_sigma_beside_it_they_are_gaussians(tmp_path):
     assert hits[0].uncertainty == pytest.approx(float(items[3].uncertainty()), rel=1e-5)
 
 
+def test_log_sigma_is_no_items_of_its_own(tmp_path):
+    items = random_gaussians(5, 6, seed=0)
+    np.save(tmp_path / "a.npy", items.mean.numpy())
+    np.save(tmp_path / "a.log_sigma.npy", items.log_sigma.numpy())
+    index = SearchIndex.create(tmp_path / "index", dim=6, score="csd", spread="diagonal")
+    for path in sorted(tmp_path.glob("*.npy")):  # as a shell names them
+        index.add(path)
+    assert index.ids() == [f"a/{n}" for n in range(5)]
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(DataError, match=r"a\.npy, which is not there"):
+        index.add(tmp_path / "a.log_sigma.npy")
+
+
+def test_nor_in_a_folder_of_clip_retrieval(tmp_path):
+    items = random_gaussians(5, 6, seed=0)
+    (tmp_path / "img_emb").mkdir()
+    np.save(tmp_path / "img_emb" / "a.npy", items.mean.numpy())
+    np.save(tmp_path / "img_emb" / "a.log_sigma.npy", items.log_sigma.numpy())
+    index = SearchIndex.create(tmp_path / "index", dim=6, score="csd", spread="diagonal")
+    assert index.add(tmp_path).added == 5
+
+
 def clip_folder(folder, vectors):
     """What clip-retrieval's inference writes: numbered files, metadata row by row."""
     for name in ("img_emb", "text_emb", "metadata"):

@@ -35,6 +35,8 @@ __all__ = ["MODEL", "NumpyVectors", "ParquetVectors", "is_vectors", "vector_sour
 MODEL = b"pcme.model"
 """The digest of the model, among the metadata of a Parquet file's schema."""
 
+SPREAD = ".log_sigma.npy"
+"""How a file ends that holds log σ of the vectors in the file without it."""
 MEANS = ("mean", "embedding", "vector")
 SPREADS = ("log_sigma", "sigma")
 TEXTS = ("text", "caption")
@@ -49,19 +51,33 @@ def is_vectors(path: Path) -> bool:
 
 
 def vector_sources(path: Path, kind: Kind = "image") -> list[Source]:
-    """The items in a file, of this kind if it does not say; or in a folder of clip-retrieval's."""
+    """The items in a file, of this kind if it does not say; or in a folder of clip-retrieval's.
+
+    None in `a.log_sigma.npy`: it is read with `a.npy`, and a shell's `*.npy` names both.
+    """
     if path.suffix == ".npy":
-        return [NumpyVectors(path, kind)]
+        return [] if _is_spread(path) else [NumpyVectors(path, kind)]
     if path.suffix == ".parquet":
         return [ParquetVectors(path, kind)]
     found: list[Source] = [
         NumpyVectors(file, kind, _beside(path, file))
         for side, kind in SIDES.items()
         for file in sorted((path / side).glob("*.npy"))
+        if not _is_spread(file)
     ]
     if not found:
         raise DataError(f"{path} has no vectors - expected img_emb/*.npy or text_emb/*.npy")
     return found
+
+
+def _is_spread(path: Path) -> bool:
+    """Whether a file holds log σ of the vectors in another."""
+    if not path.name.endswith(SPREAD):
+        return False
+    of = path.with_name(path.name.removesuffix(SPREAD) + ".npy")
+    if not of.is_file():
+        raise DataError(f"{path} is log σ of the vectors in {of}, which is not there")
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +139,7 @@ class NumpyVectors(Source):
 
     @cached_property
     def _log_sigma(self) -> Float[np.ndarray, "n s"] | None:
-        file = self.path.with_suffix(".log_sigma.npy")
+        file = self.path.with_suffix(SPREAD)
         if not file.is_file():
             return None
         found = mapped(file)
