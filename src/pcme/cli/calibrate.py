@@ -44,7 +44,8 @@ def calibrate(
         typer.Option(help="Of queries that nothing matches, the share that may be answered."),
     ] = 0.1,
     out: Annotated[
-        Path | None, typer.Option(help="The folder of confidence.json; the model's own if none.")
+        Path | None,
+        typer.Option(help="The folder of confidence.json; none: the model's, where searches look."),
     ] = None,
     workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
     as_json: Json = False,
