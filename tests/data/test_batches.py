@@ -132,7 +132,7 @@ def test_erased_words_are_unknown_and_no_longer_said(aviary, vocab):
 
 def test_tokens_are_the_words(aviary, vocab):
     batch = next(loader(aviary, vocab).epoch(0))
-    for row, index in enumerate(batch.caption_index):
+    for row, index in enumerate(batch.caption_index.tolist()):
         words = tokenise(aviary.captions[index])
         length = int(batch.tokens.lengths[row])
         assert batch.tokens.ids[row, :length].tolist() == vocab.encode(words)

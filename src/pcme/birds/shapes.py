@@ -38,7 +38,7 @@ __all__ = [
     "smooth",
 ]
 
-Outline = Complex128[np.ndarray, " p"]
+Outline = Complex128[np.ndarray, " _"]
 
 RIM = 0.075
 """The width of the dark rim around each part."""

@@ -42,7 +42,7 @@ class ConvNetwork(ImageNetwork):
 class ConvNet(ImageBackbone):
     """A small network trained from scratch: one 3x3 convolution for each of the widths."""
 
-    widths: tuple[int, ...] = (32, 64, 128, 192)
+    widths: Sequence[int] = (32, 64, 128, 192)
 
     def __post_init__(self) -> None:
         if not self.widths or min(self.widths) < 1:
