@@ -64,8 +64,8 @@ class Entry:
 
 
 HARDEST = {"margin": 0.1}, "warmup_steps", (300, 800)
-"""Hardest negatives need a warm start more than a margin: with 300 steps of it, the longer they
-train the worse they become."""
+"""Hardest negatives need a long warm start more than another margin: with 300 steps of it, the
+longer they train the worse they become."""
 
 
 def _pvse(embeddings: int, negatives: str, like: str | None = None) -> Entry:

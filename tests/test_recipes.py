@@ -27,6 +27,7 @@ BASES = {
     "coco": "cub",
     "cub-effnet": "cub",
     "cub-effnet-finetune": "cub-effnet",
+    "cub-effnet-overlap": "cub-effnet",
     "flickr8k-effnet": "cub-effnet",
     "own": "flickr8k-effnet",
     "vectors": "own",
