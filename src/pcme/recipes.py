@@ -141,9 +141,9 @@ CUB_EFFNET_OVERLAP = CUB_EFFNET.model_copy(
     }
 )  # fmt: skip
 """`cub-effnet` with σ that means something: wider the more of an image or a caption is missing, and
-the wider, the fewer queries find what they should (docs/REAL.md), for about a point and a half of
-R-Precision. `breadth` is what images need for it, and σ that learns as fast as the rest: under this
-likelihood that does not explode.
+the wider, the fewer queries find what they should (docs/REAL.md), for about two points of
+R-Precision, and images look for images far worse. `breadth` is what images need for it, and σ that
+learns as fast as the rest: under this likelihood that does not explode.
 """
 
 CUB_EFFNET_FINETUNE = CUB_EFFNET.model_copy(
