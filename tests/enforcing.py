@@ -10,5 +10,10 @@ COMPILED = {"fused"}
 """What numba compiles cannot be wrapped."""
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float
-modules = {path.stem for path in HERE.iterdir() if not path.name.startswith("_")} - COMPILED
-jaxtyping.install_import_hook([f"pcme.{name}" for name in sorted(modules)], "tests.enforcing.check")
+
+
+def pytest_configure():
+    """Only as a plugin: the collection of doctests imports this file, too."""
+    modules = {path.stem for path in HERE.iterdir() if not path.name.startswith("_")} - COMPILED
+    names = [f"pcme.{name}" for name in sorted(modules)]
+    jaxtyping.install_import_hook(names, "tests.enforcing.check")
