@@ -80,9 +80,12 @@ def test_a_filter_still_gives_as_many_as_are_asked_for(tuned):
 
 def test_a_combination_is_looked_for_in_all_its_parts(tuned):
     index, _, queries = tuned
-    query = any_of([queries[0], queries[1]])
-    exact, nearly = index.search(query, exact=True), index.search(query, exact=False)
-    assert np.isin(nearly.ids, exact.ids).mean() > 0.8
+    shares = []
+    for n in range(0, len(queries), 2):  # of many: what one of them misses is the engine's luck
+        query = any_of([queries[n], queries[n + 1]])
+        exact, nearly = index.search(query, exact=True), index.search(query, exact=False)
+        shares.append(np.isin(nearly.ids, exact.ids).mean())
+    assert np.mean(shares) > 0.85
 
 
 def test_compaction_does_not_cost_recall(tuned):
