@@ -57,11 +57,11 @@ def compacted(store: Store, settings: Settings) -> None:
     """Join what many writes left, and build the approximate index anew, as it was tuned.
 
     The engine's own update joins partitions that it takes for small, and the effort that was tuned
-    then finds far less: 65 % instead of 97 % of the ten best among 5,000 items.
+    then finds far less (tests/index/test_tuning.py).
     """
-    store.version()
-    tuning = tuning_in(store)
     with store.writing():
+        store.version()
+        tuning = tuning_in(store)
         store.drop_ann()
         store.optimise()
         rows = store.count()
