@@ -140,9 +140,10 @@ STUDIES = {
         "cub-effnet", "cub", ("test", "seen"), ("train_split=train2", "validation.split=val2"),
         positives="diagonal",
     ),
+    # in half of the time on processors that compute in bfloat16
     "cub-finetune": Study(
-        "cub-effnet-finetune", "cub", ("test", "seen"), rows=MAIN, like="cub",
-        positives="diagonal",
+        "cub-effnet-finetune", "cub", ("test", "seen"), always=("precision=bfloat16",), rows=MAIN,
+        like="cub", positives="diagonal",
     ),
     # its dev images are the test, so that a part of its training images takes their place
     "flickr8k": Study(
@@ -236,9 +237,10 @@ def study(options: argparse.Namespace) -> None:
         row, seed = task
         setting = chosen(options.name, row)
         out = options.runs / options.name / f"{_label(row, setting)}-{seed}"
-        seconds, _ = train(plan, out, _changes(plan, row, setting), seed)
-        found = {"row": row, "seed": seed, "setting": dict(setting), "seconds": seconds}
-        return {**found, **measures(plan, out, plan.test)}
+        changes = _changes(plan, row, setting)
+        seconds, _ = train(plan, out, changes, seed)
+        found = {"row": row, "seed": seed, "setting": dict(setting), "changes": changes}
+        return {**found, "seconds": seconds, **measures(plan, out, plan.test)}
 
     for seed in range(options.seeds):  # whole seeds first: what is finished can be read
         left = [row for row in rows if not _is_done(done.get((row, seed)), options.name)]
@@ -249,8 +251,11 @@ def study(options: argparse.Namespace) -> None:
 
 
 def _is_done(run: Mapping[str, Any] | None, study: str) -> bool:
-    """Whether a run is on record, with the settings that are chosen now."""
-    return run is not None and run["setting"] == chosen(study, run["row"])
+    """Whether a run is on record, with the row and the settings as they are now."""
+    if run is None:
+        return False
+    row = run["row"]
+    return bool(run["changes"] == _changes(STUDIES[study], row, chosen(study, row)))
 
 
 def train(study: Study, out: Path, changes: Sequence[str], seed: int) -> tuple[float, Any]:
@@ -273,8 +278,11 @@ def train(study: Study, out: Path, changes: Sequence[str], seed: int) -> tuple[f
             text=True,
         )
         figures = json.loads(ended.stdout)["validation"]
-        _write(note, {"seconds": time.perf_counter() - start, "figures": figures})
+        seconds = time.perf_counter() - start
+        _write(note, {"seconds": seconds, "figures": figures, "changes": list(changes)})
     found = _read(note)
+    if found["changes"] != list(changes):
+        sys.exit(f"{out} was made with {found['changes']}, not {list(changes)}: remove it")
     return found["seconds"], found["figures"]
 
 
