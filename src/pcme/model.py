@@ -60,7 +60,7 @@ class Model(nn.Module):
         super().__init__()
         self.recipe, self.vocab = recipe, vocab
         self.method = methods.create(recipe.method.kind, **recipe.method.params)
-        options = self.method.heads(recipe.dim)
+        options = replace(self.method.heads(recipe.dim), means_given=recipe.means == "given")
         backbone = image_networks.create(recipe.image.kind, **recipe.image.params)
         captions = caption_networks.create(recipe.caption.kind, **recipe.caption.params)
         if home is not None:

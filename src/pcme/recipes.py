@@ -199,11 +199,15 @@ VECTORS = OWN.model_copy(
         "image": part("precomputed", features=512),
         "caption": part("precomputed", features=512),
         "words": Words(),
+        "dim": 512,
+        "means": "given",
     }
 )
-"""Probabilistic heads on vectors from CLIP or any other model: `pcme train vectors --data-root
-my/vectors --out runs/mine`, with `--set image.features=768 --set caption.features=768` for another
-width. The folder has `train/` and `val/` with NumPy files, see docs/DATA.md.
+"""σ on top of vectors from CLIP or any model whose two sides agree: `pcme train vectors --data-root
+my/vectors --out runs/mine`, with `--set image.features=768 --set caption.features=768 --set
+dim=768` for another width. Means are the vectors themselves, which rank nearly as before; vectors
+of two models that know nothing of each other need `--set means=learned`. The folder has `train/`
+and `val/` with NumPy files, see docs/DATA.md.
 """
 
 CLIP_HEADS = OWN.model_copy(
@@ -212,13 +216,16 @@ CLIP_HEADS = OWN.model_copy(
         "image": part("hub", source="openai/clip-vit-base-patch32", sites="vector"),
         "caption": part("hub", source="openai/clip-vit-base-patch32"),
         "words": Words(),
+        "dim": 512,
+        "means": "given",
     }
 )
-"""Probabilistic heads on a frozen CLIP, the quickest way to uncertainty for who uses one already:
-`pip install 'pcme[hub]'` and `pcme train clip-heads --data-root my/photos --out runs/mine`. Both
-towers stay as they are; an image is the one vector that CLIP pools, computed once. Another model,
-or a folder without a network, with `--set image.source=FOLDER --set caption.source=FOLDER`, and
-`--set augment.size=336` for one that takes larger pictures. The schedule is that of `own`.
+"""σ on top of a frozen CLIP, the quickest way to uncertainty for who uses one already: `pip install
+'pcme[hub]'` and `pcme train clip-heads --data-root my/photos --out runs/mine`. Both towers stay as
+they are, and so do their vectors, computed once, which are the means; σ and the match probability
+learn. Another model, or a folder without a network, with `--set image.source=FOLDER --set
+caption.source=FOLDER`, `--set dim=768` for one with longer vectors, and `--set augment.size=336`
+for one that takes larger pictures. The schedule is that of `own`.
 """
 
 _ALL = {

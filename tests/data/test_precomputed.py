@@ -68,8 +68,8 @@ class Losses(Reporter):
 def test_heads_learn_on_vectors_and_a_saved_model_embeds_them_alike(tmp_path, sites):
     root = vectors(tmp_path / "data", images=40, sites=sites)
     recipe = recipes.get("vectors").changed(
-        ["image.features=6", "caption.features=6", "dim=8", "phases.0.epochs=30",
-         "sampling.batch_size=20"]
+        ["image.features=6", "caption.features=6", "dim=8", "means=learned",
+         "phases.0.epochs=30", "sampling.batch_size=20"]
     )  # fmt: skip
     losses = Losses()
     trained = train(recipe, tmp_path / "run", data_root=root, reporter=losses)
@@ -82,11 +82,44 @@ def test_heads_learn_on_vectors_and_a_saved_model_embeds_them_alike(tmp_path, si
     assert len(right.captions) == 80
 
 
+def test_vectors_that_agree_still_do_with_sigma_on_top(tmp_path):
+    """The two sides lie far apart as wholes, and there is little to learn from, as with CLIP's."""
+    g = np.random.default_rng(0)
+    basis, apart = g.standard_normal((16, 32)) / 4, g.standard_normal((2, 32))
+    sides = {}
+    for split, count in (("train", 20), ("val", 60)):
+        owners = np.repeat(np.arange(count), 2)
+        meant = g.standard_normal((count, 16)) @ basis
+        seen = meant + 0.4 * g.standard_normal((count, 32)) + apart[0]
+        told = meant[owners] + 0.4 * g.standard_normal((2 * count, 32)) + apart[1]
+        sides[split] = [torch.from_numpy(side).float() for side in (seen, told)]
+        folder = tmp_path / "data" / split
+        folder.mkdir(parents=True)
+        for name, values in zip(("images", "captions"), sides[split], strict=True):
+            np.save(folder / f"{name}.npy", values.numpy())
+        np.save(folder / "owners.npy", owners)
+    x, y = (torch.nn.functional.normalize(side, dim=1) for side in sides["val"])
+    by_cosine = ((y @ x.T).argmax(1).numpy() == owners).mean()
+
+    def found(means):
+        recipe = recipes.get("vectors").changed(
+            ["image.features=32", "caption.features=32", "dim=32", f"means={means}",
+             "sampling.batch_size=20", "validation.every_epochs=20"]
+        )  # fmt: skip
+        model = train(recipe, tmp_path / means, data_root=tmp_path / "data")
+        split = embed(model, Precomputed(tmp_path / "data").load("val"), Problems())
+        rows = model.score().blocks(split.captions, split.images)
+        return (torch.cat([block.argmax(1) for _, block in rows]).numpy() == owners).mean()
+
+    assert found("given") > by_cosine - 0.1 > found("learned") + 0.1
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         (["image.features=7", "caption.features=6"], "image.features=6"),
         (["image.features=6", "caption.features=6", 'caption={"kind": "gru"}'], "caption.kind"),
+        (["image.features=6", "caption.features=6"], "set dim=6"),
     ],
 )
 def test_backbones_that_do_not_take_the_vectors_are_refused(tmp_path, changes, said):

@@ -50,6 +50,11 @@ def test_a_kind_of_pair_that_is_missing_counts_nothing(same):
     assert balanced(torch.ones(5, 5), same).item() == 0.5
 
 
+def test_an_item_is_no_pair_with_itself_even_where_its_own_caption_is_false():
+    nll = torch.ones(5, 5).fill_diagonal_(9.0)
+    assert balanced(nll, NONE).item() == 0.5
+
+
 def test_an_item_alone_has_no_pairs():
     one = gaussians(n=1)
     terms = methods.create("hib").objective()(
@@ -83,7 +88,8 @@ def test_points_are_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"side": "left"}, {"samples": 0}, {"scale": 0.0}, {"covariance": "none"}]
+    "wrong",
+    [{"side": "left"}, {"samples": 0}, {"scale": 0.0}, {"kl_weight": -0.1}, {"covariance": "none"}],
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):

@@ -63,3 +63,22 @@ def test_nothing_is_mixed_with_a_share_of_nothing(monkeypatch):
     found, truth = mixed(images, monkeypatch, cut=True, share=0.0)
     assert torch.equal(found, images)
     assert torch.equal(truth, torch.eye(6))
+
+
+def test_a_single_site_is_blended_for_it_cannot_be_cut(monkeypatch):
+    features = torch.arange(4.0)[:, None, None].expand(4, 1, 3).contiguous()
+    found, truth = mixed(features, monkeypatch, cut=True)
+    torch.testing.assert_close(found.mean((1, 2)), truth @ torch.arange(4.0))
+    assert bool((found[:, 0, 0] != features[:, 0, 0]).all())
+    assert bool((found[:, 0, 0] != features.flip(0)[:, 0, 0]).all())
+
+
+def test_what_is_pasted_may_stick_out(monkeypatch):
+    """Yun et al. 2019: a middle anywhere, so that the other's share is a third on average."""
+    count = 2000
+    images = torch.zeros(count, 1, 64, 64)
+    images[: count // 2] = 1
+    found, _ = mixed(images, monkeypatch, cut=True)
+    share = (found != images).float().mean((1, 2, 3))
+    assert share.mean().item() == pytest.approx(0.32, abs=0.02)
+    assert (share > 0.5).float().mean().item() == pytest.approx(0.14, abs=0.03)

@@ -195,6 +195,8 @@ def test_terms_add_up():
         {"positives": "all"},
         {"scale": 0.0},
         {"samples": 0},
+        {"kl_weight": -1.0},
+        {"breadth_weight": -1.0},
         {"covariance": "none", "likelihood": "overlap"},
         {"covariance": "none", "fit_weight": 1.0},
         {"covariance": "none", "breadth_weight": 1.0},

@@ -146,6 +146,8 @@ def test_points_are_refused():
     "wrong",
     [
         {"scale": 0.0},
+        {"pseudo_weight": -1.0},
+        {"kl_weight": -1.0},
         {"smoothing": 0.5},
         {"mixing": 1.5},
         {"mixing_alpha": 0.0},

@@ -20,7 +20,7 @@ def test_the_diagonal_reproduces_the_original(k, negatives):
     """The authors' code: mean over B² of all hinges, or over B of the largest, both ways."""
     images, captions = several(k=k, seed=1), several(k=k, seed=2)
     method = methods.create(
-        "pvse", embeddings=k, negatives=negatives, positives="diagonal", warmup_steps=0
+        "pvse", embeddings=k, negatives=negatives, positives="diagonal", warm_start=0.0
     )
     s = [[best(image, caption) for caption in captions.x] for image in images.x]
     total = 0.0
@@ -82,8 +82,8 @@ def test_the_score_is_the_order_of_the_best_cosines():
 
 def test_one_embedding_is_vsepp_with_another_margin():
     items = points(seed=1), points(seed=2)
-    one = methods.create("pvse", embeddings=1, warmup_steps=0)
-    other = methods.create("vse++", margin=0.1, warmup_steps=0)
+    one = methods.create("pvse", embeddings=1, warm_start=0.0)
+    other = methods.create("vse++", margin=0.1, warm_start=0.0)
     losses = [m.objective()(*items, MATCHES, generator()).total for m in (one, other)]
     assert torch.equal(*losses)
     assert one.heads(8) == other.heads(8)
@@ -96,7 +96,13 @@ def test_points_without_residuals_are_refused():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"embeddings": 0}, {"margin": -0.1}, {"negatives": "none"}, {"positives": "matches-weighted"}],
+    [
+        {"embeddings": 0},
+        {"margin": -0.1},
+        {"mmd_weight": -1.0},
+        {"negatives": "none"},
+        {"positives": "matches-weighted"},
+    ],
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):

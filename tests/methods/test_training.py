@@ -12,10 +12,10 @@ from tests.training.trained import SHORT, Interrupt, logged, same_run, weights
 
 SETTINGS = [
     *((name, {}) for name in methods.names()),
-    ("vse++", {"warmup_steps": 4}),
-    ("pvse", {"warmup_steps": 4}),
+    ("vse++", {"warm_start": 0.0}),
+    ("pvse", {"warm_start": 0.0}),
     ("pvse", {"embeddings": 1}),
-    ("pvse", {"embeddings": 4, "negatives": "semi-hard", "warmup_steps": 0}),
+    ("pvse", {"embeddings": 4, "negatives": "semi-hard", "warm_start": 0.0}),
     ("pcme++", {"mixing": 0.9}),
     ("hib", {"side": "both"}),
 ]
@@ -36,11 +36,19 @@ def recipe(name, **params):
 
 def test_an_average_of_the_weights_keeps_the_count_of_steps(tmp_path):
     """A count has no mean: the average has that of the last step."""
-    averaged = recipe("vse++", warmup_steps=4).changed(["average=0.9"])
+    averaged = recipe("vse++", warm_start=0.5).changed(["average=0.9"])
     model = train(averaged, tmp_path, workers=0)
     steps = int(model.objective.triplets.steps)
     last = weights(tmp_path / "last")["objective.triplets.steps"]
     assert steps == int(last) == sum("loss" in record for record in logged(tmp_path))
+
+
+def test_a_warm_start_is_a_share_of_however_short_a_run(tmp_path):
+    train(recipe("vse++", warm_start=0.5), tmp_path, workers=0)
+    hardest = [record["hardest"] for record in logged(tmp_path) if "hardest" in record]
+    half = round(len(hardest) / 2)
+    # what is logged with a step is what the next will do
+    assert hardest == [0.0] * (half - 1) + [1.0] * (len(hardest) - half + 1)
 
 
 @pytest.mark.parametrize(("name", "params"), SETTINGS, ids=str)

@@ -13,12 +13,12 @@ from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, several
 NEGATIVES = ["all", "hardest", "semi-hard"]
 
 
-def triplets(negatives, positives="matches", warmup_steps=0, averaged=False):
+def triplets(negatives, positives="matches", warm_start=0.0, averaged=False):
     return Triplets(
         margin=0.2,
         negatives=negatives,
         positives=positives,
-        warmup_steps=warmup_steps,
+        warm_start=warm_start,
         averaged=averaged,
     )
 
@@ -115,32 +115,45 @@ def test_the_best_cosine_against_a_loop():
 # The warm start
 
 
+def warming(steps=8):
+    """Half of a run of so many steps is warm."""
+    found = triplets("hardest", warm_start=0.5)
+    found.expect(steps)
+    return found
+
+
 def test_it_goes_over_from_all_to_the_hardest():
     similarity = similarities()
     easy, hard = (triplets(n)(similarity, MATCHES).item() for n in ("all", "hardest"))
-    warming = triplets("hardest", warmup_steps=4)
-    found = [warming(similarity, MATCHES).item() for _ in range(6)]
-    expected = [easy + step / 4 * (hard - easy) for step in (0, 1, 2, 3, 4, 4)]
-    assert found == pytest.approx(expected)
-    assert warming.hardness == 1
+    loss = warming()
+    assert loss.report() == {"hardest": 0.0}
+    assert [loss(similarity, MATCHES).item() for _ in range(6)] == [easy] * 4 + [hard] * 2
+    assert loss.report() == {"hardest": 1.0}
+
+
+def test_it_is_a_share_of_the_run_and_nothing_without_one():
+    loss = triplets("hardest", warm_start=0.5)
+    assert loss.counted == "hardest"
+    loss.expect(8)
+    assert (loss.counted, loss.warm_steps) == ("all", 4)
 
 
 def test_only_training_counts_as_a_step():
-    warming = triplets("hardest", warmup_steps=4).eval()
-    warming(similarities(), MATCHES)
-    assert warming.steps.item() == 0
+    loss = warming().eval()
+    loss(similarities(), MATCHES)
+    assert loss.steps.item() == 0
 
 
 def test_it_is_part_of_the_state():
-    warming = triplets("hardest", warmup_steps=4)
-    for _ in range(3):
-        warming(similarities(), MATCHES)
-    copy = triplets("hardest", warmup_steps=4)
-    copy.load_state_dict(warming.state_dict())
-    assert copy.hardness == warming.hardness == 0.75
+    loss, copy = warming(), warming()
+    for _ in range(4):
+        loss(similarities(), MATCHES)
+    assert copy.counted == "all"
+    copy.load_state_dict(loss.state_dict())
+    assert copy.counted == "hardest"
 
 
-def learned(warmup_steps):
+def learned(warm_start):
     """(mean of the last losses, R@1) of two small networks on noisy pairs, with large steps."""
     g, count, batch = generator(), 512, 64
     latent = torch.randn(count, 8, generator=g)
@@ -157,7 +170,8 @@ def learned(warmup_steps):
         return x @ y.T
 
     optimiser = torch.optim.Adam([p for n in networks for p in n.parameters()], lr=0.1)
-    loss, own = triplets("hardest", "diagonal", warmup_steps), torch.eye(batch, dtype=torch.bool)
+    loss, own = triplets("hardest", "diagonal", warm_start), torch.eye(batch, dtype=torch.bool)
+    loss.expect(300)
     values = []
     for _ in range(300):
         value = loss(cosines(torch.randperm(count, generator=g)[:batch]), own)
@@ -171,7 +185,7 @@ def learned(warmup_steps):
 
 def test_what_the_warm_start_is_for():
     """Cold, everything falls into one point, where the loss is twice the margin and stays so."""
-    (cold, cold_recall), (warm, warm_recall) = learned(0), learned(150)
+    (cold, cold_recall), (warm, warm_recall) = learned(0.0), learned(0.5)
     assert cold == pytest.approx(0.4, abs=0.005)
     assert warm < 0.3
     assert warm_recall > 0.4 > 3 * cold_recall

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from pcme import ConfigError
 from pcme.nn.heads import (
+    GivenMean,
     HeadOptions,
     MeanHead,
     PointsHead,
@@ -37,6 +38,32 @@ def test_the_mean_is_that_of_figure_3():
 def test_means_have_length_one():
     head = MeanHead(6, 5, HeadOptions(8), project=True, generator=generator())
     assert torch.allclose(head(*inputs(), None).norm(dim=1), torch.ones(3))
+
+
+def test_a_given_mean_is_the_vector_and_starts_with_its_cosines():
+    head = GivenMean(5, HeadOptions(5, means_given=True)).eval()
+    local, pooled = inputs()
+    assert torch.allclose(head(local, 3 * pooled, None), head(local, pooled, None))
+    assert torch.allclose(head(local, pooled, None), F.normalize(pooled, dim=1))
+
+
+def test_given_means_lie_about_the_centre_of_what_was_trained_on():
+    head = GivenMean(5, HeadOptions(5, means_given=True))
+    parts = [inputs(seed, batch)[1] for seed, batch in ((1, 3), (2, 7))]
+    for part in parts:
+        head(inputs()[0], part, None)
+    head.eval()
+    everything = F.normalize(torch.cat(parts), dim=1)
+    assert torch.allclose(head.centre, everything.mean(0), atol=1e-6)
+    found = head(inputs()[0], parts[1], None)
+    assert torch.allclose(found, F.normalize(everything[3:] - everything.mean(0), dim=1), atol=1e-6)
+
+
+@pytest.mark.parametrize(("pooled", "points"), [(6, 1), (5, 2)])
+def test_vectors_that_cannot_be_means_are_refused(pooled, points):
+    options = HeadOptions(5, covariance="none", points=points, means_given=True)
+    with pytest.raises(ConfigError, match='means="given" takes the vectors'):
+        GivenMean(pooled, options)
 
 
 def test_log_sigma_is_a_plain_sum_about_its_start():

@@ -111,6 +111,8 @@ class FeatureCache:
 def digest_of_module(module: nn.Module) -> str:
     """A digest of a module's class, structure and every weight and buffer, bit for bit.
 
+    What else decides about its output, a module tells in its `extra_repr`.
+
     >>> a, b = nn.Linear(2, 2), nn.Linear(2, 2)
     >>> digest_of_module(a) == digest_of_module(a), digest_of_module(a) == digest_of_module(b)
     (True, False)

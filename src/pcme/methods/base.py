@@ -20,7 +20,7 @@ from pcme.nn.heads import HeadOptions
 from pcme.registry import Registry
 from pcme.scores.base import Score
 
-__all__ = ["Method", "Objective", "Terms", "registry", "require_known"]
+__all__ = ["Method", "Objective", "Terms", "registry", "require_known", "require_not_negative"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,9 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def score(self) -> Score:
         """The score this objective trains, with what it has learned so far."""
+
+    def expect(self, steps: int) -> None:
+        """Said before a run of this many steps, for what depends on how far it has come."""
 
     def report(self) -> dict[str, float]:
         """What is worth watching while it trains."""
@@ -96,3 +99,10 @@ def require_known(what: str, value: str, known: tuple[str, ...]) -> None:
     """Refuse a value that is not among the known ones."""
     if value not in known:
         raise ConfigError(f'unknown {what} "{value}" - known are {", ".join(known)}')
+
+
+def require_not_negative(**weights: float) -> None:
+    """Refuse a term that would be rewarded for growing."""
+    for name, weight in weights.items():
+        if weight < 0:
+            raise ConfigError(f"{name} must be at least 0 - got {weight}")

@@ -19,7 +19,14 @@ from torch import Tensor, nn
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
 from pcme.likelihood import pair_nll
-from pcme.methods.base import Method, Objective, Terms, registry, require_known
+from pcme.methods.base import (
+    Method,
+    Objective,
+    Terms,
+    registry,
+    require_known,
+    require_not_negative,
+)
 from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
@@ -59,6 +66,7 @@ class HIB(Method):
             raise ConfigError(
                 f"scale must be above 0 and samples at least 1 - got {self.scale}, {self.samples}"
             )
+        require_not_negative(kl_weight=self.kl_weight)
         if self.covariance == "none":
             raise ConfigError('HIB samples - use covariance diagonal or isotropic, got "none"')
 
@@ -144,5 +152,7 @@ def balanced(nll: Float[Tensor, "b b"], same: Bool[Tensor, "b b"]) -> Float[Tens
     True
     """
     others = ~torch.eye(len(nll), dtype=torch.bool, device=nll.device)
-    halves = [(nll * kind).sum() / kind.sum().clamp_min(1) for kind in (same & others, ~same)]
+    halves = [
+        (nll * kind).sum() / kind.sum().clamp_min(1) for kind in (same & others, ~same & others)
+    ]
     return torch.stack(halves).mean()

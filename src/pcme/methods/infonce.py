@@ -45,9 +45,9 @@ class InfoNCE(Method):
 
     def __post_init__(self) -> None:
         require_known("positives", self.positives, get_args(Positives))
-        if not 0 < 1 / self.largest_scale <= self.temperature:
+        if self.largest_scale <= 0 or not 1 / self.largest_scale <= self.temperature:
             raise ConfigError(
-                "temperature must be above 0 and its inverse at most largest_scale - got "
+                "largest_scale must be above 0 and at least the temperature's inverse - got "
                 f"{self.temperature}, {self.largest_scale}"
             )
 

@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from pcme.data.transforms import cutmix
-
 __all__ = ["mix"]
 
 CUT = 0.5
@@ -27,7 +25,8 @@ def mix(
 ) -> tuple[Shaped[Tensor, "b ..."], Float[Tensor, "b c"]]:
     """Copies with a share of the images mixed, and the targets mixed alike.
 
-    How much of an image is the other's is drawn from Beta(alpha, alpha). Pixels [b,3,h,w] are
+    How much of an image is the other's is drawn from Beta(alpha, alpha), and less of it is seen
+    where a rectangle would stick out. Pixels [b,3,h,w] are
     blended to the nearest grey level. Of features [b,s,d] the sites take the place of the pixels.
 
     >>> black_and_white = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None]
@@ -58,10 +57,26 @@ def _blend(
 def _cut(
     a: Shaped[Tensor, "..."], b: Shaped[Tensor, "..."], ratio: float, generator: np.random.Generator
 ) -> tuple[Shaped[Tensor, "..."], float]:
-    """A rectangle of pixels, or as many sites anywhere, from b; and the share that it is."""
-    if a.ndim == 3:
-        return cutmix(a, b, ratio, generator)
-    sites = generator.permutation(len(a))[: round(ratio * len(a))]
+    """A rectangle of pixels, or as many sites anywhere, from b; and the share that it is.
+
+    A single site cannot be divided, and is blended.
+    """
     pasted = a.clone()
+    if a.ndim == 3:
+        rows, columns = (_side(length, ratio, generator) for length in a.shape[1:])
+        pasted[:, rows, columns] = b[:, rows, columns]
+        return pasted, pasted[0, rows, columns].numel() / a[0].numel()
+    if len(a) == 1:
+        return _blend(a, b, ratio, generator)
+    sites = generator.permutation(len(a))[: round(ratio * len(a))]
     pasted[sites] = b[sites]
     return pasted, len(sites) / len(a)
+
+
+def _side(length: int, ratio: float, generator: np.random.Generator) -> slice:
+    """A side of the rectangle: its middle is anywhere, and what would stick out is left out.
+
+    So the other's share is mostly smaller than drawn, and seldom above a half.
+    """
+    half, middle = int(length * ratio**0.5) // 2, int(generator.integers(length))
+    return slice(max(0, middle - half), min(length, middle + half))

@@ -21,7 +21,14 @@ from torch import Tensor, nn
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.likelihood import energy_nll, overlap_energy, pair_nll
-from pcme.methods.base import Method, Objective, Terms, registry, require_known
+from pcme.methods.base import (
+    Method,
+    Objective,
+    Terms,
+    registry,
+    require_known,
+    require_not_negative,
+)
 from pcme.methods.regularisers import (
     breadth,
     effective_matches,
@@ -64,6 +71,10 @@ class _SoftContrastiveMethod(Method):
             raise ConfigError(
                 f"scale must be above 0 and samples at least 1 - got {self.scale}, {self.samples}"
             )
+        require_not_negative(
+            kl_weight=self.kl_weight, uniformity_weight=self.uniformity_weight,
+            fit_weight=self.fit_weight, breadth_weight=self.breadth_weight,
+        )  # fmt: skip
         needs_sigma = self.likelihood == "overlap" or self.fit_weight or self.breadth_weight
         if self.covariance == "none" and needs_sigma:
             raise ConfigError(

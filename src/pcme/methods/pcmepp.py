@@ -20,7 +20,14 @@ from torch.nn import functional as F
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
-from pcme.methods.base import Method, Objective, Terms, registry, require_known
+from pcme.methods.base import (
+    Method,
+    Objective,
+    Terms,
+    registry,
+    require_known,
+    require_not_negative,
+)
 from pcme.methods.mixing import mix
 from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.nn.heads import Covariance, HeadOptions
@@ -41,7 +48,9 @@ class PCMEpp(Method):
     Beta(2, 2), labels smoothed by 1e-4; β = 1e-4 on twice the mean over B² pairs, which at B = 128
     is kl_weight 0.0064 on the sum over pairs / B that all methods have here.
     Differs: all true matches count ("diagonal" is theirs, as soon as they mix); heads and backbones
-    are those of every method here, not CLIP's with GPO; the KL term is never dropped.
+    are those of every method here, not CLIP's with GPO; the KL term is never dropped; of several
+    true pairs the one with the largest logit says which others look as true, where theirs takes the
+    first; and where the features of a held backbone are kept, it is those that are mixed.
     """
 
     scale: float = 5.0
@@ -73,6 +82,7 @@ class PCMEpp(Method):
         ):
             if not valid:
                 raise ConfigError(f"{rule} - got {given}")
+        require_not_negative(pseudo_weight=self.pseudo_weight, kl_weight=self.kl_weight)
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3, as for PCME."""

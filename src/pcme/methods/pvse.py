@@ -18,7 +18,14 @@ from torch.nn import functional as F
 
 from pcme.embedding import Embedding, Points
 from pcme.errors import ConfigError, ShapeError
-from pcme.methods.base import Method, Objective, Terms, registry, require_known
+from pcme.methods.base import (
+    Method,
+    Objective,
+    Terms,
+    registry,
+    require_known,
+    require_not_negative,
+)
 from pcme.methods.triplets import Negatives, Positives, Triplets, best_cosine
 from pcme.nn.heads import HeadOptions, SeveralPoints
 from pcme.scores import create
@@ -37,15 +44,16 @@ class PVSE(Method):
 
     The authors' settings for COCO: margin 0.1, hardest negatives, K = 2, weights 0.1 and 0.01 (both
     terms only for K > 1). `negatives="all"` and "semi-hard" are other rows of the paper's §E.3.
-    Differs: a warm start for the hardest negatives (`Triplets`), and all true matches count;
-    `warmup_steps=0, positives="diagonal"` is theirs.
+    Differs: a warm start for hardest and semi-hard negatives (`Triplets`), and all true matches
+    count; `warm_start=0, positives="diagonal"` is theirs. Their optimiser and epochs are a recipe's
+    business.
     """
 
     embeddings: int = 2
     margin: float = 0.1
     negatives: Negatives = "hardest"
     positives: Positives = "matches"
-    warmup_steps: int = 300
+    warm_start: float = 0.5
     diversity_weight: float = 0.1
     mmd_weight: float = 0.01
     attention_hidden: int | None = None
@@ -53,11 +61,12 @@ class PVSE(Method):
     def __post_init__(self) -> None:
         require_known("negatives", self.negatives, get_args(Negatives))
         require_known("positives", self.positives, get_args(Positives))
-        if self.embeddings < 1 or self.margin <= 0 or self.warmup_steps < 0:
+        if self.embeddings < 1 or self.margin <= 0 or not 0 <= self.warm_start < 1:
             raise ConfigError(
-                "embeddings must be at least 1, margin above 0 and warmup_steps at least 0 - got "
-                f"{self.embeddings}, {self.margin}, {self.warmup_steps}"
+                "embeddings must be at least 1, margin above 0 and warm_start from 0 to below 1, a "
+                f"share of the run - got {self.embeddings}, {self.margin}, {self.warm_start}"
             )
+        require_not_negative(diversity_weight=self.diversity_weight, mmd_weight=self.mmd_weight)
 
     def heads(self, dim: int) -> HeadOptions:
         """K attentions an item."""
@@ -83,7 +92,7 @@ class MultipleInstance(Objective):
             margin=method.margin,
             negatives=method.negatives,
             positives=method.positives,
-            warmup_steps=method.warmup_steps,
+            warm_start=method.warm_start,
             averaged=True,
         )
 
@@ -108,11 +117,13 @@ class MultipleInstance(Objective):
         """−min ‖x − y‖² = 2 max cos − 2 for unit vectors: the order of the best cosines."""
         return create("nearest")
 
+    def expect(self, steps: int) -> None:
+        """The warm start is a share of it."""
+        self.triplets.expect(steps)
+
     def report(self) -> dict[str, float]:
-        """How far the warm start has come."""
-        triplets = self.triplets
-        warms = triplets.warmup_steps and triplets.negatives != "all"
-        return {"hardness": triplets.hardness} if warms else {}
+        """Whether the warm start is over."""
+        return self.triplets.report()
 
 
 def diversity(residuals: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:

@@ -27,10 +27,11 @@ class Triplets(nn.Module):
     "hardest" alone counts, or the "semi-hard" one: the hardest that is still less similar than the
     positive (Schroff et al. 2015); an anchor without any counts nothing.
 
-    In the first `warmup_steps` training steps the loss goes over from the sum of all to the one,
-    linearly (beside the one, an average would weigh nothing): from random weights the hardest
-    negative pulls everything into one point, where the loss is twice the margin and has no slope
-    that leads out. The count of steps is a buffer, so that a resumed run goes on where it was.
+    In the first part of a run, its share `warm_start`, all negatives count, and from then on the
+    one alone: from random weights the hardest negative pulls everything into one point, where the
+    loss is twice the margin and has no slope that leads out. It is a switch, as in VSE∞ (Chen et
+    al. 2021), for the sum of all would drown the one in any blend of the two. The count of steps is
+    a buffer, so that a resumed run goes on where it was.
     """
 
     steps: Tensor
@@ -41,42 +42,40 @@ class Triplets(nn.Module):
         margin: float,
         negatives: Negatives,
         positives: Positives,
-        warmup_steps: int,
+        warm_start: float,
         averaged: bool = False,
     ) -> None:
         super().__init__()
         self.margin, self.averaged = margin, averaged
         self.negatives, self.positives = negatives, positives
-        self.warmup_steps = warmup_steps
+        self.warm_start, self.warm_steps = warm_start, 0
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
+    def expect(self, steps: int) -> None:
+        """A run of this many steps begins; without it, there is no warm start."""
+        self.warm_steps = round(self.warm_start * steps)
+
     @property
-    def hardness(self) -> float:
-        """The weight of the hardest negative's loss; what is left is the weight of all's."""
-        if self.negatives == "all":
-            return 0.0
-        return min(1.0, self.steps.item() / self.warmup_steps) if self.warmup_steps else 1.0
+    def counted(self) -> Negatives:
+        """The negatives that count at this step."""
+        return "all" if self.steps.item() < self.warm_steps else self.negatives
 
     def forward(
         self, similarity: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]
     ) -> Float[Tensor, ""]:
         """The loss; in training, it counts as a step."""
-        hardness = self.hardness
+        negatives = self.counted
         if self.training:
             self.steps += 1
-        if hardness in (0.0, 1.0):
-            return self._loss(similarity, matches, "all" if hardness == 0 else self.negatives)
-        easy, hard = (self._loss(similarity, matches, which) for which in ("all", self.negatives))
-        return torch.lerp(easy, hard, hardness)
-
-    def _loss(
-        self, similarity: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"], negatives: Negatives
-    ) -> Float[Tensor, ""]:
         positive, negative = roles(matches, self.positives)
         ways = ((similarity, positive, negative), (similarity.T, positive.T, negative.T))
         each = [excess(*way, margin=self.margin, negatives=negatives).mean() for way in ways]
         share = 1 / len(matches) if self.averaged and self.negatives == "all" else 1.0
         return share * torch.stack(each).sum()
+
+    def report(self) -> dict[str, float]:
+        """Whether the one negative counts alone by now, for those who watch a run."""
+        return {"hardest": float(self.counted != "all")} if self.warm_steps else {}
 
 
 def excess(

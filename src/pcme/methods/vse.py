@@ -30,17 +30,17 @@ class _RankingMethod(Method):
     margin: float = 0.2
     negatives: Negatives = "all"
     positives: Positives = "matches"
-    warmup_steps: int = 0
+    warm_start: float = 0.0
     mean_attention: bool = True
     attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
         require_known("negatives", self.negatives, get_args(Negatives))
         require_known("positives", self.positives, get_args(Positives))
-        if self.margin <= 0 or self.warmup_steps < 0:
+        if self.margin <= 0 or not 0 <= self.warm_start < 1:
             raise ConfigError(
-                "margin must be above 0 and warmup_steps at least 0 - got "
-                f"{self.margin}, {self.warmup_steps}"
+                "margin must be above 0 and warm_start from 0 to below 1, a share of the run - got "
+                f"{self.margin}, {self.warm_start}"
             )
 
     def heads(self, dim: int) -> HeadOptions:
@@ -78,7 +78,7 @@ class HardestNegatives(_RankingMethod):
     """
 
     negatives: Negatives = "hardest"
-    warmup_steps: int = 300
+    warm_start: float = 0.5
 
 
 class Ranking(Objective):
@@ -90,7 +90,7 @@ class Ranking(Objective):
             margin=method.margin,
             negatives=method.negatives,
             positives=method.positives,
-            warmup_steps=method.warmup_steps,
+            warm_start=method.warm_start,
         )
 
     def forward(
@@ -108,6 +108,10 @@ class Ranking(Objective):
         """−‖x − y‖² = 2 cos − 2 for unit vectors: the order of the cosines."""
         return create("mean")
 
+    def expect(self, steps: int) -> None:
+        """The warm start is a share of it."""
+        self.triplets.expect(steps)
+
     def report(self) -> dict[str, float]:
-        """How far the warm start has come."""
-        return {"hardness": self.triplets.hardness} if self.triplets.warmup_steps else {}
+        """Whether the warm start is over."""
+        return self.triplets.report()

@@ -23,6 +23,7 @@ from pcme.nn.backbone import Features
 
 __all__ = [
     "Features",
+    "GivenMean",
     "HeadOptions",
     "MeanHead",
     "PointsHead",
@@ -53,6 +54,8 @@ class HeadOptions:
     attention_hidden: int | None = None
     points: int = 1
     """How many embeddings an item has: K of PVSE."""
+    means_given: bool = False
+    """The mean is the item's own vector, and nothing but σ is learned of it (`GivenMean`)."""
 
     def __post_init__(self) -> None:
         low, high = self.bounds
@@ -112,6 +115,47 @@ class MeanHead(nn.Module):
             if attended is not None and self.fc is not None:
                 base = base + torch.sigmoid(self.fc(attended))
             return F.normalize(self.norm(base), dim=-1)
+
+
+class GivenMean(nn.Module):
+    """L2(L2(vector) − centre): the item's own vector, where two backbones agree by themselves.
+
+    For CLIP and its like, whose cosines rank already, and which heads that start from nothing would
+    have to learn again. `centre` is the mean of the side's vectors in training: the two sides lie
+    apart as wholes, so that without it all distances are nearly the same, and the probability of a
+    match has nothing to go by. Nothing here is learned.
+    """
+
+    centre: Tensor
+    seen: Tensor
+
+    def __init__(self, pooled: int, options: HeadOptions) -> None:
+        super().__init__()
+        if pooled != options.dim or options.points > 1:
+            raise ConfigError(
+                f'means="given" takes the vectors of an image and of a caption as they are, one '
+                f"each - got {pooled} numbers for dim={options.dim} and {options.points} points "
+                f'- set dim={pooled} for both sides, or means="learned"'
+            )
+        self.register_buffer("centre", torch.zeros(options.dim))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(
+        self,
+        local: Float[Tensor, "b s d"],
+        pooled: Float[Tensor, "b p"],
+        mask: Bool[Tensor, "b s"] | None,
+    ) -> Float[Tensor, "b dim"]:
+        """The means, of length one; in training, the vectors count for the centre."""
+        with single_precision(pooled):
+            unit = F.normalize(pooled, dim=-1)
+            if self.training:
+                self._count(unit.detach())
+            return F.normalize(unit - self.centre, dim=-1)
+
+    def _count(self, unit: Float[Tensor, "b dim"]) -> None:
+        self.seen += len(unit)
+        self.centre += (unit.mean(0) - self.centre) * (len(unit) / self.seen)
 
 
 @dataclass(frozen=True, eq=False)

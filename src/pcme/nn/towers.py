@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.nn.backbone import CaptionNetwork, Features, ImageNetwork
-from pcme.nn.heads import HeadOptions, MeanHead, PointsHead, SigmaHead
+from pcme.nn.heads import GivenMean, HeadOptions, MeanHead, PointsHead, SigmaHead
 
 __all__ = ["CaptionTower", "Heads", "ImageTower"]
 
@@ -30,10 +30,7 @@ class Heads(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        several = options.points > 1
-        self.mean = (PointsHead if several else MeanHead)(
-            local, pooled, options, project=project, generator=generator
-        )
+        self.mean = _mean_head(local, pooled, options, project=project, generator=generator)
         self.sigma = (
             None
             if options.covariance == "none"
@@ -49,6 +46,15 @@ class Heads(nn.Module):
             return Points(mean[:, None])
         log_sigma = self.sigma(features.local, features.spread, features.mask)
         return Gaussian(mean, log_sigma)
+
+
+def _mean_head(
+    local: int, pooled: int, options: HeadOptions, *, project: bool, generator: torch.Generator
+) -> nn.Module:
+    if options.means_given:
+        return GivenMean(pooled, options)
+    kind = PointsHead if options.points > 1 else MeanHead
+    return kind(local, pooled, options, project=project, generator=generator)
 
 
 class ImageTower(nn.Module):

@@ -61,6 +61,8 @@ def prepared(
         average=average, probe=probe,
     )  # fmt: skip
     _refuse_long_warmups(run)
+    matching = sum(phase.epochs for phase in recipe.phases if phase.task == "match")
+    model.objective.expect(matching * len(run.sampler))
     folders.made(out, "the run's folder")
     return run
 

@@ -7,6 +7,7 @@ import torch
 
 import pcme
 from pcme import ConfigError, DataError, FormatError, ShapeError, recipes
+from pcme.data.features import digest_of_module
 from pcme.data.text import Vocab
 from pcme.model import Model
 from pcme.nn import images
@@ -96,6 +97,16 @@ def test_the_colours_are_the_processors(tmp_path):
     assert build(tmp_path).std == (1.0, 1.0, 1.0)
     tiny.saved(tiny.clip, tmp_path / "clip")
     assert build(tmp_path / "clip").mean[0] == 0.48145466
+
+
+def test_kept_features_are_known_by_sites_and_colours_too(tmp_path):
+    """The weights are the same in all three, what they make of a picture is not."""
+    tiny.saved(tiny.clip, tmp_path)
+    grid, vector = (build(tmp_path, sites=sites) for sites in ("grid", "vector"))
+    tiny.saved(tiny.clip, tmp_path, colours=COLOURS)
+    other = build(tmp_path)
+    assert len({digest_of_module(network) for network in (grid, vector, other)}) == 3
+    assert digest_of_module(other) == digest_of_module(build(tmp_path))
 
 
 def test_nothing_is_drawn_from_the_global_stream(tmp_path):

@@ -57,6 +57,10 @@ class HubImages(ImageNetwork):
         last: Tensor = found.last_hidden_state
         return last.flatten(2).transpose(1, 2) if last.ndim == 4 else last
 
+    def extra_repr(self) -> str:
+        """What else decides about the features, by which those that are kept are known."""
+        return f"sites={self.sites}, mean={self.mean}, std={self.std}"
+
     def blocks(self) -> Sequence[nn.Module]:
         """The embeddings and norms, then the layers."""
         return hub.blocks_of(self.tower)

@@ -38,6 +38,10 @@ class TimmNetwork(ImageNetwork):
         first = found.shape[1] == self.features
         return found.flatten(2).transpose(1, 2) if first else found.flatten(1, 2)
 
+    def extra_repr(self) -> str:
+        """What else decides about the features, by which those that are kept are known."""
+        return f"mean={self.mean}, std={self.std}"
+
     def blocks(self) -> Sequence[nn.Module]:
         """The stem and norms, then the layers."""
         return blocks_of(self.model)
