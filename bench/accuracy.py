@@ -160,7 +160,8 @@ float64, `bench/imhof.py`), over distances 0 to 1.5 between the means, a = b = 1
 
 **Up to where to trust it.** At the spreads that trained models have (D ≥ 128, moderately even σ)
 the absolute error is below 1e-3 and mostly below 1e-4; relative to a small p it can be some per
-cent. It is a few 1e-3 where few dimensions carry the distance, and reaches 1e-2 when several, but
+cent, and more the smaller p is and the less even σ. It is a few 1e-3 where few dimensions carry the
+distance, and reaches 1e-2 when several, but
 not all, of them are huge: the one regime of the table in which J = 7 is no worse. Elsewhere
 sampling errs more by the last column.
 """
