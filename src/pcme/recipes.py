@@ -212,13 +212,15 @@ CLIP_HEADS = OWN.model_copy(
         "image": part("hub", source="openai/clip-vit-base-patch32", sites="vector"),
         "caption": part("hub", source="openai/clip-vit-base-patch32"),
         "words": Words(),
+        "augment": OWN.augment.model_copy(update={"resize": 224}),
     }
 )
 """Probabilistic heads on a frozen CLIP, the quickest way to uncertainty for who uses one already:
 `pip install 'pcme[hub]'` and `pcme train clip-heads --data-root my/photos --out runs/mine`. Both
-towers stay as they are; an image is the one vector that CLIP pools, computed once. Another model,
-or a folder without a network, with `--set image.source=FOLDER --set caption.source=FOLDER`, and
-`--set augment.size=336` for one that takes larger pictures. The schedule is that of `own`.
+towers stay as they are; an image is the one vector that CLIP compares, computed once, of the pixels
+that CLIP's own processor cuts out. Another model, or a folder without a network, with `--set
+image.source=FOLDER --set caption.source=FOLDER`, and `--set augment.size=336 --set
+augment.resize=336` for one that takes larger pictures. The schedule is that of `own`.
 """
 
 _ALL = {

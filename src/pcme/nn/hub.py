@@ -84,25 +84,17 @@ def load(source: str, side: Side) -> Tower:
     package = library()
     with quiet(package), _explained(source):
         whole = package.AutoConfig.from_pretrained(source, **_careful(source))
-        config = _own(whole, side)
-        kind = _projecting(package, config) or _kind(package, config)
-        with torch.random.fork_rng(devices=[]):  # the library draws what it then overwrites
-            model, told = kind.from_pretrained(
-                source, config=config, use_safetensors=True, dtype=torch.float32,
-                output_loading_info=True, **_careful(source),
-            )  # fmt: skip
+        model, told = _with_weights(package, source, _own(whole, side), side)
     _require_side(model, side, source)
     missing = sorted(told["missing_keys"])
-    unprojected = [name for name in missing if PROJECTIONS[side] in name.split(".")]
     unpooled = [name for name in missing if "pooler" in name.split(".")]
-    if strange := [name for name in missing if name not in (*unprojected, *unpooled)]:
+    if strange := [name for name in missing if name not in unpooled]:
         raise FormatError(
             f"{source}: its weights are not those of its config - it lacks "
             f"{', '.join(strange[:3])} ({len(strange)} in all) - is it a {side} model?"
         )
+    _settle(model)
     _clear(model, unpooled)
-    if unprojected:  # a tower that was saved alone
-        model = getattr(model, f"{side}_model")
     model.config.architectures = [type(model).__name__]  # what `rebuild` goes by
     return Tower(source, side, model.eval(), _why_unpooled(unpooled, told["unexpected_keys"], side))
 
@@ -209,6 +201,20 @@ def _own(whole: Any, side: Side) -> Any:  # noqa: ANN401 - a config of the libra
     return config
 
 
+def _with_weights(package: Any, source: str, config: Any, side: Side) -> tuple[Any, Any]:  # noqa: ANN401
+    """(model, what the library says of its weights); with its projection where the file has one."""
+    projecting, bare = _projecting(package, config), _kind(package, config)
+    for kind in (projecting, bare) if projecting else (bare,):
+        with torch.random.fork_rng(devices=[]):  # the library draws what it then overwrites
+            model, told = kind.from_pretrained(
+                source, config=config, use_safetensors=True, dtype=torch.float32,
+                output_loading_info=True, **_careful(source),
+            )  # fmt: skip
+        if not any(PROJECTIONS[side] in name.split(".") for name in told["missing_keys"]):
+            break  # otherwise a tower that was saved alone
+    return model, told
+
+
 def _projecting(package: Any, config: Any) -> Any:  # noqa: ANN401
     """The class of the tower with its projection, where the library has one."""
     name = type(config).__name__.removesuffix("Config") + "ModelWithProjection"
@@ -226,6 +232,15 @@ def _kind(package: Any, config: Any) -> Any:  # noqa: ANN401
 def _careful(source: str) -> dict[str, Any]:
     """No code from the repository; and no network for a folder."""
     return {"trust_remote_code": False, "local_files_only": Path(source).is_dir()}
+
+
+def _settle(model: nn.Module) -> None:
+    """Copy the weights out of their mapped file: where they lie there, sums round otherwise.
+
+    A model that was saved and loaded would then differ from this one in the last bit.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
 
 
 def _clear(model: nn.Module, names: Sequence[str]) -> None:
