@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from pcme.errors import ConfigError
@@ -86,7 +86,7 @@ class Augment(_Frozen):
 
     @field_validator("resize")
     @classmethod
-    def _holds_the_crop(cls, resize: int | None, info: ValidationInfo) -> int | None:
+    def _holds_the_crop(cls, resize: int | None, info: Any) -> int | None:  # noqa: ANN401 - pydantic's
         size = info.data.get("size")
         if resize is not None and size is not None and resize < size:
             rule = "the short side must be at least augment.size={size}"
