@@ -7,6 +7,7 @@ from PIL import Image
 import pcme
 from pcme import DataError, FormatError, ShapeError, recipes
 from pcme.data.text import Vocab
+from pcme.data.transforms import ImageTransform
 from pcme.model import Model
 from tests.helpers import picture, unless_annotations_are_enforced
 
@@ -43,6 +44,22 @@ def test_tensors_of_any_size_go_through_the_transform(model, crop):
     embedded = other.encode_images([*pixels, *images])
     assert torch.equal(embedded.mean[1:3], embedded.mean[3:])
     assert not torch.allclose(embedded.mean[0], embedded.mean[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        (["crop=none"], ImageTransform(16, None, "none")),
+        (["crop=centre"], ImageTransform(16, 18, "centre")),
+        (["crop=scaled-centre"], ImageTransform(16, 18, "scaled-centre")),
+        (["crop=random-resized"], ImageTransform(16, 18, "centre")),
+        (["crop=centre", "resize=16"], ImageTransform(16, 16, "centre")),
+        (["crop=scaled-centre", "resize=30"], ImageTransform(16, 30, "scaled-centre")),
+    ],
+)
+def test_the_recipe_says_what_a_picture_goes_through(model, changes, wanted):
+    recipe = TINY.changed([f"augment.{change}" for change in changes])
+    assert Model(recipe, model.vocab, model.captions.words.words.weight).transform == wanted
 
 
 @pytest.mark.parametrize(

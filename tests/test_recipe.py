@@ -46,6 +46,7 @@ def test_a_recipe_cannot_be_changed_in_place():
         ("method.positives=diagonal", lambda r: r.method.params.get("positives") == "diagonal"),
         ("words.vectors=null", lambda r: r.words.vectors is None),
         ("average=0.99", lambda r: r.average == 0.99),
+        ("augment.resize=16", lambda r: r.augment.resize == 16),
     ],
 )
 def test_one_key_is_set(assignment, reads):
@@ -58,6 +59,10 @@ def test_one_key_is_set(assignment, reads):
     ("assignment", "message"),
     [
         ("sede=7", 'Did you mean "seed"'),
+        (
+            "augment.resize=15",
+            "augment.resize: the short side must be at least augment.size=16 - got 15",
+        ),
         ("augment.cutoff=0.2", 'Did you mean "cutout"'),
         ("phases.0.epoch=3", 'Did you mean "epochs"'),
         ("phases.5.epochs=3", "position from 0 to 1"),

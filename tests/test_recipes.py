@@ -120,7 +120,7 @@ def test_a_recipe_builds_its_model(name, tmp_path):
     if recipe.image.kind == "hub":
         tiny.saved(tiny.clip, tmp_path, words=True)
         sources = [f"{side}.source={tmp_path}" for side in ("image", "caption")]
-        recipe = recipe.changed([*sources, "augment.size=16"])
+        recipe = recipe.changed([*sources, "augment.size=16", "dim=8"])
     if recipe.image.kind == "resnet":
         recipe = recipe.changed(["image.weights=null"])
     vocab = Vocab.build(["a red bird"])

@@ -89,11 +89,11 @@ class Model(nn.Module):
     @property
     def transform(self) -> ImageTransform:
         """What a picture goes through before it is embedded."""
-        size, crop = self.recipe.augment.size, self.recipe.augment.crop
-        if crop == "none":
-            return ImageTransform(size=size, resize=None, crop="none")
-        usual = ImageTransform.evaluation(size)
-        return replace(usual, crop=crop) if crop == "scaled-centre" else usual
+        augment = self.recipe.augment
+        if augment.crop == "none":
+            return ImageTransform(size=augment.size, resize=None, crop="none")
+        usual = ImageTransform.evaluation(augment.size, augment.resize)
+        return replace(usual, crop=augment.crop) if augment.crop == "scaled-centre" else usual
 
     def embed_images(self, inputs: Shaped[Tensor, "b ..."]) -> Embedding:
         """The embeddings of 8-bit pixels [b,3,h,w] or of the backbone's features [b,s,d]."""

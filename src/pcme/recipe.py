@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from pcme.errors import ConfigError
 
@@ -68,6 +69,9 @@ class Augment(_Frozen):
     """What happens to a training picture and a training caption."""
 
     size: int = Field(default=224, gt=0)
+    resize: int | None = Field(default=None, gt=0)
+    """The short side before the centre crop, in training and in tests, also of a model that trains
+    on random crops; None: 256/224 of the size, as the paper's. CLIP takes the size itself."""
     crop: Literal["centre", "scaled-centre", "random-resized", "none"] = "centre"
     flip: bool = False
     cutout: float = Field(default=0.0, ge=0, le=1)
@@ -79,6 +83,15 @@ class Augment(_Frozen):
     views: int | None = Field(default=None, ge=1)
     """So many draws of an image's augmentation are made once and used in turn, so that what a held
     backbone makes of them can be kept; None: drawn afresh at every step."""
+
+    @field_validator("resize")
+    @classmethod
+    def _holds_the_crop(cls, resize: int | None, info: Any) -> int | None:  # noqa: ANN401 - pydantic's
+        size = info.data.get("size")
+        if resize is not None and size is not None and resize < size:
+            rule = "the short side must be at least augment.size={size}"
+            raise PydanticCustomError("resize", rule, {"size": size})
+        return resize
 
 
 class Sampling(_Frozen):

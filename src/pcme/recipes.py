@@ -216,16 +216,18 @@ CLIP_HEADS = OWN.model_copy(
         "image": part("hub", source="openai/clip-vit-base-patch32", sites="vector"),
         "caption": part("hub", source="openai/clip-vit-base-patch32"),
         "words": Words(),
+        "augment": OWN.augment.model_copy(update={"resize": 224}),
         "dim": 512,
         "means": "given",
     }
 )
 """σ on top of a frozen CLIP, the quickest way to uncertainty for who uses one already: `pip install
 'pcme[hub]'` and `pcme train clip-heads --data-root my/photos --out runs/mine`. Both towers stay as
-they are, and so do their vectors, computed once, which are the means; σ and the match probability
-learn. Another model, or a folder without a network, with `--set image.source=FOLDER --set
-caption.source=FOLDER`, `--set dim=768` for one with longer vectors, and `--set augment.size=336`
-for one that takes larger pictures. The schedule is that of `own`.
+they are, and so do the vectors that they are compared by, computed once, of the pixels that CLIP's
+own processor cuts out: they are the means, and σ and the match probability learn. Another model, or
+a folder without a network, with `--set image.source=FOLDER --set caption.source=FOLDER`, `--set
+dim=768` for one with longer vectors, and `--set augment.size=336 --set augment.resize=336` for one
+that takes larger pictures. The schedule is that of `own`.
 """
 
 _ALL = {

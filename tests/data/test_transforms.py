@@ -271,6 +271,7 @@ def test_a_random_transform_needs_a_generator(transform, deterministic):
 def test_the_recipes_of_the_paper():
     assert ImageTransform.evaluation() == ImageTransform(size=224, resize=256, crop="centre")
     assert ImageTransform.evaluation(64).resize == 73
+    assert ImageTransform.evaluation(64, 64).resize == 64
     training = ImageTransform.training()
     assert (training.scale, training.ratio) == ((0.08, 1.0), (3 / 4, 4 / 3))
     assert (training.crop, training.flip, training.cutout) == ("random-resized", True, 0.2)

@@ -29,8 +29,43 @@ def siglip():
     return transformers.SiglipModel(config)
 
 
+def clip_vision():
+    return transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**HIDDEN, **PICTURE))
+
+
+def clip_vision_projecting():
+    config = transformers.CLIPVisionConfig(**HIDDEN, **PICTURE, projection_dim=8)
+    return transformers.CLIPVisionModelWithProjection(config)
+
+
+def clip_text():
+    return transformers.CLIPTextModel(transformers.CLIPTextConfig(**HIDDEN, **TEXT))
+
+
+def chinese_clip():
+    config = transformers.ChineseCLIPConfig(
+        text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE, projection_dim=8
+    )
+    return transformers.ChineseCLIPModel(config)
+
+
+def siglip2():
+    config = transformers.Siglip2Config(
+        text_config=HIDDEN | TEXT, vision_config=HIDDEN | {"num_patches": 4, "patch_size": 8}
+    )
+    return transformers.Siglip2Model(config)
+
+
 def vit():
     return transformers.ViTModel(transformers.ViTConfig(**HIDDEN, **PICTURE))
+
+
+def vit_classifier():
+    return transformers.ViTForImageClassification(transformers.ViTConfig(**HIDDEN, **PICTURE))
+
+
+def vit_mae():
+    return transformers.ViTMAEModel(transformers.ViTMAEConfig(**HIDDEN, **PICTURE))
 
 
 def dinov2():
@@ -51,8 +86,46 @@ def resnet():
     return transformers.ResNetModel(config)
 
 
+def efficientnet():
+    config = transformers.EfficientNetConfig(
+        image_size=32, width_coefficient=0.1, depth_coefficient=0.1, hidden_dim=128
+    )
+    return transformers.EfficientNetModel(config)
+
+
+def mobilenet():
+    config = transformers.MobileNetV2Config(
+        image_size=32, depth_multiplier=0.1, finegrained_output=False
+    )
+    return transformers.MobileNetV2Model(config)
+
+
+def mobilevit():
+    config = transformers.MobileViTConfig(
+        image_size=32, hidden_sizes=[8, 8, 8], neck_hidden_sizes=[8, 8, 8, 8, 8, 8, 16],
+        num_attention_heads=2,
+    )  # fmt: skip
+    return transformers.MobileViTModel(config)
+
+
 def bert():
     return transformers.BertModel(transformers.BertConfig(**HIDDEN, **TEXT))
+
+
+def bert_for_words():
+    return transformers.BertForMaskedLM(transformers.BertConfig(**HIDDEN, **TEXT))
+
+
+def roberta():
+    text = TEXT | {"max_position_embeddings": 11, "pad_token_id": 1}
+    return transformers.RobertaModel(transformers.RobertaConfig(**HIDDEN, **text))
+
+
+def t5():
+    config = transformers.T5Config(
+        d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=len(WORDS)
+    )
+    return transformers.T5Model(config)
 
 
 def tokeniser():

@@ -18,18 +18,27 @@ from tests.data.test_own import table
 from tests.nn import tiny
 from tests.training.trained import logged
 
-FEW = ["augment.size=16", "dim=8", "phases.0.epochs=1", "phases.0.warmup_steps=1"]
+FEW = [
+    "augment.size=16",
+    "augment.resize=18",
+    "dim=8",
+    "phases.0.epochs=1",
+    "phases.0.warmup_steps=1",
+]
 
 
 def sources(folder):
     return [f"{side}.source={folder}" for side in ("image", "caption")]
 
 
-@pytest.mark.parametrize("make", [tiny.clip, tiny.siglip], ids=lambda make: make.__name__)
-def test_clip_heads_train_and_the_towers_stay(tmp_path, make):
+@pytest.mark.parametrize(
+    ("make", "dim"), [(tiny.clip, 8), (tiny.siglip, 16)], ids=["CLIP", "SigLIP"]
+)
+def test_clip_heads_train_and_the_towers_stay(tmp_path, make, dim):
     whole = tiny.saved(make, tmp_path / "clip", words=True)
     photos = table(tmp_path / "photos")
-    changes = [word for change in (*FEW, *sources(tmp_path / "clip")) for word in ("--set", change)]
+    settings = (*FEW, *sources(tmp_path / "clip"), f"dim={dim}")
+    changes = [word for change in settings for word in ("--set", change)]
     out = tmp_path / "run"
     done = CliRunner().invoke(
         app,
@@ -42,12 +51,13 @@ def test_clip_heads_train_and_the_towers_stay(tmp_path, make):
     assert all(map(math.isfinite, steps))
     state = load_file(out / "last" / "weights.safetensors")
     for side, tower in (("images.network", "vision_model"), ("captions.words", "text_model")):
+        inside = f"{tower}." if make is tiny.clip else ""  # beside its projection
         for name, value in getattr(whole, tower).state_dict().items():
-            assert torch.equal(state[f"{side}.tower.{name}"], value)
+            assert torch.equal(state[f"{side}.tower.{inside}{name}"], value)
     (tmp_path / "clip").rename(tmp_path / "gone")
     model = pcme.load(out)
-    assert model.encode_captions(["a red bird", "bird"]).mean.shape == (2, 8)
-    assert model.encode_images([photos / "0.jpg"]).log_sigma.shape == (1, 8)
+    assert model.encode_captions(["a red bird", "bird"]).mean.shape == (2, dim)
+    assert model.encode_images([photos / "0.jpg"]).log_sigma.shape == (1, dim)
 
 
 def test_the_image_vectors_are_computed_once(tmp_path, monkeypatch):
@@ -64,7 +74,7 @@ def test_a_text_tower_is_trained_where_it_is_asked_for(tmp_path):
     train(recipe, tmp_path / "run", data_root=table(tmp_path / "photos"), workers=2)
     state = load_file(tmp_path / "run" / "last" / "weights.safetensors")
     name = "embeddings.token_embedding.weight"
-    own = state[f"captions.words.tower.{name}"]
+    own = state[f"captions.words.tower.text_model.{name}"]
     assert not torch.equal(own, whole.text_model.state_dict()[name])
 
 

@@ -94,12 +94,12 @@ class ImageTransform:
             _require(valid, f"{rule} - got {given}")
 
     @classmethod
-    def evaluation(cls, size: int = 224) -> "ImageTransform":
-        """The centre crop of 224 from 256, or in this ratio for another size.
+    def evaluation(cls, size: int = 224, resize: int | None = None) -> "ImageTransform":
+        """The centre crop of 224 from 256, or in this ratio for another size, or from `resize`.
 
         Paper: §C.2 (all tests, and training on CUB).
         """
-        return cls(size=size, resize=round(size * 256 / 224))
+        return cls(size=size, resize=round(size * 256 / 224) if resize is None else resize)
 
     @classmethod
     def training(cls, size: int = 224) -> "ImageTransform":

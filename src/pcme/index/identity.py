@@ -32,6 +32,8 @@ def _deciding(model: Model) -> dict[str, object]:
         "dim": recipe.dim,
         "size": recipe.augment.size,
         "crop": recipe.augment.crop,
+        # only where it is set: an index from before there was this key keeps its model
+        **({"resize": recipe.augment.resize} if recipe.augment.resize else {}),
         "words": model.vocab.words,
         "rule": model.vocab.rule,
     }

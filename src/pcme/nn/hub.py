@@ -5,19 +5,63 @@ safetensors files alone and no code of a repository is run.
 """
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
 
-__all__ = ["Side", "blocks_of", "library", "load", "quiet", "rebuild", "width"]
+__all__ = ["Side", "Tower", "blocks_of", "library", "load", "pooled", "quiet", "rebuild"]
 
 Side = Literal["vision", "text"]
+
+INPUTS: dict[Side, str] = {"vision": "pixel_values", "text": "input_ids"}
+KEYS: dict[Side, str] = {"vision": "image.source", "text": "caption.source"}
+PROJECTIONS: dict[Side, str] = {"vision": "visual_projection", "text": "text_projection"}
+"""What brings the pooled vector of a side to the space that both sides share."""
+
+VECTORS = ("image_embeds", "text_embeds", "pooler_output")
+"""What the library calls a pooled vector; where it is projected too, the projected one is first."""
+
+
+@dataclass(frozen=True)
+class Tower:
+    """A model of the library; `unpooled` says why its pooled vector is none that one could use."""
+
+    source: str
+    side: Side
+    model: Any
+    unpooled: str | None = None
+
+    def tried(self, **inputs: Tensor) -> Any:  # noqa: ANN401 - an output of the library
+        """What the model makes of an example: so wide it is, whatever its config calls that.
+
+        A model that cannot be used this way is refused here, not in the midst of a run.
+        """
+        kind = self.model.config.model_type
+        refusal = f"{self.source}: a model of kind {kind} cannot be used as a {self.side} tower"
+        remedy = f"take another model as {KEYS[self.side]}"
+        try:
+            with torch.no_grad():
+                found = self.model(**inputs)
+        except Exception as error:  # what a model needs besides is its own affair
+            reason = str(error).partition("\n")[0]
+            raise FormatError(f"{refusal} - {reason} - {remedy}") from error
+        if getattr(found, "last_hidden_state", None) is None:
+            raise FormatError(f"{refusal} - it gives no last hidden states - {remedy}")
+        return found
+
+    def require_pooled(self, found: Any, instead: str) -> None:  # noqa: ANN401
+        """Refuse to pool where there is no such vector, or one that nobody has trained."""
+        none = all(getattr(found, name, None) is None for name in VECTORS)
+        if reason := "it has no pooled vector" if none else self.unpooled:
+            raise ConfigError(f"{self.source}: {reason} - set {instead}")
 
 
 def library() -> Any:  # noqa: ANN401 - a module that need not be installed has no type
@@ -31,48 +75,49 @@ def library() -> Any:  # noqa: ANN401 - a module that need not be installed has 
         ) from error
 
 
-def load(source: str, side: Side, generator: torch.Generator) -> nn.Module:
+def load(source: str, side: Side) -> Tower:
     """The tower of one side, with its weights; of a model with both sides, that side alone.
 
-    A pooling layer that the file has no weights for is drawn from the generator.
+    Where both sides have a projection to a space that they share, it comes along.
     """
-    _require_source(source)
+    _require_source(source, side)
     package = library()
     with quiet(package), _explained(source):
         whole = package.AutoConfig.from_pretrained(source, **_careful(source))
-        own = getattr(whole, f"{side}_config", None) or whole
-        with torch.random.fork_rng(devices=[]):  # the library draws what it then overwrites
-            tower, told = _kind(package, own).from_pretrained(
-                source, config=own, use_safetensors=True, dtype=torch.float32,
-                output_loading_info=True, **_careful(source),
-            )  # fmt: skip
+        model, told = _with_weights(package, source, _own(whole, side), side)
+    _require_side(model, side, source)
     missing = sorted(told["missing_keys"])
-    if strange := [name for name in missing if "pool" not in name]:
+    unpooled = [name for name in missing if "pooler" in name.split(".")]
+    if strange := [name for name in missing if name not in unpooled]:
         raise FormatError(
             f"{source}: its weights are not those of its config - it lacks "
             f"{', '.join(strange[:3])} ({len(strange)} in all) - is it a {side} model?"
         )
-    _draw(tower, missing, generator)
-    found: nn.Module = tower.eval()
-    return found
+    _settle(model)
+    _clear(model, unpooled)
+    model.config.architectures = [type(model).__name__]  # what `rebuild` goes by
+    return Tower(source, side, model.eval(), _why_unpooled(unpooled, told["unexpected_keys"], side))
 
 
-def rebuild(folder: Path) -> nn.Module:
+def rebuild(folder: Path, side: Side) -> Tower:
     """The tower that a saved config describes; its weights are still to be loaded."""
-    package = library()
-    with quiet(package), _explained(str(folder)):
-        config = package.AutoConfig.from_pretrained(str(folder), **_careful(str(folder)))
+    package, source = library(), str(folder)
+    with quiet(package), _explained(source):
+        whole = package.AutoConfig.from_pretrained(source, **_careful(source))
+        config = _own(whole, side)
+        projecting = _projecting(package, config)
+        projects = projecting and config.architectures == [projecting.__name__]
+        kind = projecting if projects else _kind(package, config)
         with torch.random.fork_rng(devices=[]):
-            kind = _kind(package, config)
             made = kind.from_config(config) if kind is package.AutoModel else kind(config)
-    found: nn.Module = made.float().eval()
-    return found
+    return Tower(source, side, made.float().eval())
 
 
-def width(tower: Any) -> int:  # noqa: ANN401 - a model of the library
-    """How many numbers a site has."""
-    sizes = getattr(tower.config, "hidden_sizes", None)
-    return int(sizes[-1] if sizes else tower.config.hidden_size)
+def pooled(found: Any) -> Float[Tensor, "b p"]:  # noqa: ANN401 - an output of the library
+    """The one vector of every item, of an output for which `Tower.require_pooled` found one."""
+    values = (getattr(found, name, None) for name in VECTORS)
+    vector: Tensor = next(value for value in values if value is not None)
+    return vector.flatten(1)
 
 
 def blocks_of(tower: nn.Module) -> Sequence[nn.Module]:
@@ -104,11 +149,26 @@ def quiet(package: Any) -> Iterator[None]:  # noqa: ANN401
             logging.enable_progress_bar()
 
 
-def _require_source(source: str) -> None:
+def _require_source(source: object, side: Side) -> None:
     """Refuse a folder that is not there before it is taken for a hub name, and looked for long."""
+    if not isinstance(source, str):
+        raise ConfigError(
+            f"{KEYS[side]} must be text - got {source!r} - give a folder, or a hub name"
+        )
     looks_like_a_path = not source or source[0] in "./~" or source.count("/") > 1
     if looks_like_a_path and not Path(source).is_dir():
         raise ConfigError(f'source "{source}" is not a folder - give a folder, or a hub name')
+
+
+def _require_side(model: Any, side: Side, source: str) -> None:  # noqa: ANN401
+    """Refuse a text model for images and the reverse, before anything else is missed in it."""
+    takes, wanted = model.main_input_name, INPUTS[side]
+    if takes != wanted:
+        other = next((name for name, taken in INPUTS.items() if taken == takes), takes)
+        raise ConfigError(
+            f"{source} is a {other} model ({model.config.model_type}) - {KEYS[side]} needs a "
+            f"{side} tower, which takes {wanted}"
+        )
 
 
 @contextmanager
@@ -131,6 +191,36 @@ def _explained(source: str) -> Iterator[None]:
         ) from error
 
 
+def _own(whole: Any, side: Side) -> Any:  # noqa: ANN401 - a config of the library
+    """The config of one side, so that it hides nothing of a picture and projects as the whole."""
+    config = getattr(whole, f"{side}_config", None) or whole
+    if hasattr(config, "projection_dim"):
+        config.projection_dim = getattr(whole, "projection_dim", config.projection_dim)
+    if hasattr(config, "mask_ratio"):  # masked autoencoders leave most patches out
+        config.mask_ratio = 0.0
+    return config
+
+
+def _with_weights(package: Any, source: str, config: Any, side: Side) -> tuple[Any, Any]:  # noqa: ANN401
+    """(model, what the library says of its weights); with its projection where the file has one."""
+    projecting, bare = _projecting(package, config), _kind(package, config)
+    for kind in (projecting, bare) if projecting else (bare,):
+        with torch.random.fork_rng(devices=[]):  # the library draws what it then overwrites
+            model, told = kind.from_pretrained(
+                source, config=config, use_safetensors=True, dtype=torch.float32,
+                output_loading_info=True, **_careful(source),
+            )  # fmt: skip
+        if not any(PROJECTIONS[side] in name.split(".") for name in told["missing_keys"]):
+            break  # otherwise a tower that was saved alone
+    return model, told
+
+
+def _projecting(package: Any, config: Any) -> Any:  # noqa: ANN401
+    """The class of the tower with its projection, where the library has one."""
+    name = type(config).__name__.removesuffix("Config") + "ModelWithProjection"
+    return getattr(package, name, None)
+
+
 def _kind(package: Any, config: Any) -> Any:  # noqa: ANN401
     """The class to build; the text side of some models is one that AutoModel does not know."""
     if type(config) in package.MODEL_MAPPING:
@@ -144,14 +234,28 @@ def _careful(source: str) -> dict[str, Any]:
     return {"trust_remote_code": False, "local_files_only": Path(source).is_dir()}
 
 
-def _draw(tower: nn.Module, names: Sequence[str], generator: torch.Generator) -> None:
-    for name in names:
-        value = tower.get_parameter(name)
-        with torch.no_grad():
-            if value.ndim > 1:
-                value.normal_(0, 0.02, generator=generator)
-            else:
-                value.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+def _settle(model: nn.Module) -> None:
+    """Copy the weights out of their mapped file: where they lie there, sums round otherwise.
+
+    A model that was saved and loaded would then differ from this one in the last bit.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
+
+
+def _clear(model: nn.Module, names: Sequence[str]) -> None:
+    """Weights that no file has, and nobody may use, are 0 and not the library's global draw."""
+    with torch.no_grad():
+        for name in names:
+            model.get_parameter(name).zero_()
+
+
+def _why_unpooled(missing: Sequence[str], dropped: Iterable[str], side: Side) -> str | None:
+    if missing:
+        return "its file has no weights for its pooling layer"
+    if any(name.startswith(f"{PROJECTIONS[side]}.") for name in dropped):
+        return "its pooled vector needs a projection that transformers has in the whole model only"
+    return None
 
 
 def _cut(module: nn.Module, layers: nn.Module) -> list[nn.Module]:

@@ -71,9 +71,8 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
     """The batches of a phase: pixels, or the features of a backbone that is held."""
     recipe = run.recipe
     augment = recipe.augment
-    transform = ImageTransform(
-        size=augment.size,
-        resize=None if augment.crop == "none" else round(augment.size * 256 / 224),
+    transform = replace(
+        run.model.transform,
         crop=augment.crop,
         flip=augment.flip,
         cutout=augment.cutout,

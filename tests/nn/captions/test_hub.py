@@ -46,13 +46,18 @@ def test_features_are_the_librarys_for_each_caption_alone(tmp_path, make):
         assert torch.allclose(
             features.local[row, :count], wanted.last_hidden_state[0, :count], atol=1e-5
         )
-        mean = wanted.last_hidden_state.mean(1)
-        vector = mean if make is tiny.bert else wanted.pooler_output
+        if make is tiny.clip:  # whose two sides meet after a projection
+            vector = whole.get_text_features(**ids).pooler_output
+            assert vector.shape == (1, 8)
+        else:
+            mean = wanted.last_hidden_state.mean(1)
+            vector = mean if make is tiny.bert else wanted.pooler_output
         assert torch.allclose(features.pooled[row], vector[0], atol=1e-5)
+    assert (network.features, network.pooled) == (16, features.pooled.shape[1])
     assert features.mask.sum(1).tolist() == tokens.lengths.tolist()
 
 
-@every_tower
+@pytest.mark.parametrize("make", [*TOWERS, tiny.clip_text], ids=lambda make: make.__name__)
 def test_a_model_is_saved_and_loaded_without_its_source(tmp_path, make):
     tiny.saved(make, tmp_path / "tower", words=True)
     caption = f'caption={{"kind": "hub", "source": "{tmp_path / "tower"}"}}'
@@ -116,6 +121,49 @@ def test_what_is_pooled_can_be_chosen(tmp_path, pool):
     assert torch.allclose(
         network(ids).pooled, mean if pool == "mean" else wanted.pooler_output, atol=1e-6
     )
+
+
+@torch.no_grad()
+def test_a_tower_that_was_saved_alone_has_its_own_vector(tmp_path):
+    whole = tiny.saved(tiny.clip_text, tmp_path, words=True)
+    ids = torch.tensor([[1, 4, 2]])
+    assert torch.allclose(build(tmp_path)(ids).pooled, whole(input_ids=ids).pooler_output)
+
+
+def test_a_pooling_layer_without_weights_pools_nothing(tmp_path):
+    tiny.saved(tiny.bert_for_words, tmp_path, words=True)
+    assert build(tmp_path).pool == "mean"
+    with pytest.raises(
+        ConfigError, match=r'no weights for its pooling layer - set caption\.pool="mean"'
+    ):
+        build(tmp_path, pool="pooler")
+
+
+@torch.no_grad()
+def test_positions_that_begin_after_the_padding_are_counted_from_there(tmp_path):
+    tiny.saved(tiny.roberta, tmp_path)
+    tokeniser = tiny.tokeniser()
+    tokeniser.model_max_length = int(1e30)  # as one that knows no limit
+    tokeniser.save_pretrained(tmp_path)
+    network = build(tmp_path)
+    tokens = encoded(network, ["a " * 50])
+    assert tokens.ids.shape[1] == 9, "of 11 rows, two stand before the first position"
+    assert torch.isfinite(network(tokens.ids, tokens.lengths).pooled).all()
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_a_vision_model_is_not_asked_for_captions(tmp_path, words):
+    tiny.saved(tiny.vit, tmp_path, words=words)
+    with pytest.raises(
+        ConfigError, match=r"is a vision model \(vit\) - caption\.source needs a text tower"
+    ):
+        build(tmp_path)
+
+
+def test_a_tower_that_needs_more_than_a_caption_is_refused(tmp_path):
+    tiny.saved(tiny.t5, tmp_path, words=True)
+    with pytest.raises(FormatError, match=r"t5 cannot be used as a text tower .* caption\.source"):
+        build(tmp_path)
 
 
 def test_a_tower_is_held_unless_it_is_to_be_trained(tmp_path):

@@ -2,8 +2,11 @@
 
 import sys
 
+import numpy as np
 import pytest
 import torch
+import transformers
+from PIL import Image
 
 import pcme
 from pcme import ConfigError, DataError, FormatError, ShapeError, recipes
@@ -11,6 +14,7 @@ from pcme.data.features import digest_of_module
 from pcme.data.text import Vocab
 from pcme.model import Model
 from pcme.nn import images
+from tests.helpers import unless_annotations_are_enforced
 from tests.nn import tiny
 
 TOWERS = [tiny.clip, tiny.siglip, tiny.vit, tiny.dinov2, tiny.convnext, tiny.resnet]
@@ -51,14 +55,73 @@ def test_the_sites_are_the_librarys_features(tmp_path, make):
 def test_a_vector_is_what_the_tower_pools(tmp_path, make):
     whole = tiny.saved(make, tmp_path)
     network, pixels = build(tmp_path, sites="vector"), pictures()
-    wanted = seen_by(whole, pixels).pooler_output.flatten(1)
+    if make is tiny.clip:  # whose two sides meet after a projection
+        wanted = whole.get_image_features(pixels).pooler_output
+        assert wanted.shape == (2, 8)
+    else:
+        wanted = seen_by(whole, pixels).pooler_output.flatten(1)
+    assert network.features == wanted.shape[1]
     assert torch.allclose(network(pixels)[:, 0], wanted, atol=1e-6)
 
 
-@every_tower
-def test_a_model_is_saved_and_loaded_without_its_source(tmp_path, make):
+@torch.no_grad()
+def test_a_tower_that_was_saved_alone_has_its_own_vector(tmp_path):
+    bare = tiny.saved(tiny.clip_vision, tmp_path / "bare")
+    wanted = bare(pixel_values=pictures()).pooler_output
+    assert torch.allclose(build(tmp_path / "bare", sites="vector")(pictures())[:, 0], wanted)
+    projecting = tiny.saved(tiny.clip_vision_projecting, tmp_path / "projecting")
+    wanted = projecting(pixel_values=pictures()).image_embeds
+    assert torch.allclose(build(tmp_path / "projecting", sites="vector")(pictures())[:, 0], wanted)
+
+
+def test_a_projection_that_would_be_lost_is_not(tmp_path):
+    tiny.saved(tiny.chinese_clip, tmp_path, colours=COLOURS)
+    assert build(tmp_path).features == 16
+    with pytest.raises(ConfigError, match=r'needs a projection .* set image\.sites="grid"'):
+        build(tmp_path, sites="vector")
+
+
+def test_a_pooling_layer_without_weights_pools_nothing(tmp_path):
+    tiny.saved(tiny.vit_classifier, tmp_path)
+    assert build(tmp_path).features == 16
+    with pytest.raises(
+        ConfigError, match=r'no weights for its pooling layer - set image\.sites="grid"'
+    ):
+        build(tmp_path, sites="vector")
+
+
+@torch.no_grad()
+def test_a_masked_autoencoder_sees_all_of_a_picture_in_its_order(tmp_path):
+    tiny.saved(tiny.vit_mae, tmp_path, colours=COLOURS)
+    network = build(tmp_path)
+    sites = network(pictures())
+    assert sites.shape == (2, 5, 16)
+    assert torch.equal(sites, network(pictures()))
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        changed = pictures()
+        changed[:, :, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] += 9
+        moved = (network(changed) - sites).norm(dim=-1)[:, 1:].argmax(dim=1)
+        assert moved.tolist() == [2 * row + column] * 2
+
+
+@pytest.mark.parametrize("sites", ["grid", "vector"])
+@pytest.mark.parametrize(
+    "make", [tiny.efficientnet, tiny.mobilenet, tiny.mobilevit], ids=lambda make: make.__name__
+)
+@torch.no_grad()
+def test_the_width_is_that_of_the_features_whatever_the_config_calls_it(tmp_path, make, sites):
+    tiny.saved(make, tmp_path, colours=COLOURS)
+    network = build(tmp_path, sites=sites)
+    assert network(torch.rand(2, 3, 32, 32)).shape[2] == network.features
+
+
+@pytest.mark.parametrize("sites", ["grid", "vector"])
+@pytest.mark.parametrize(
+    "make", [*TOWERS, tiny.clip_vision, tiny.clip_vision_projecting], ids=lambda make: make.__name__
+)
+def test_a_model_is_saved_and_loaded_without_its_source(tmp_path, make, sites):
     tiny.saved(make, tmp_path / "tower", colours=COLOURS)
-    image = f'image={{"kind": "hub", "source": "{tmp_path / "tower"}"}}'
+    image = f'image={{"kind": "hub", "source": "{tmp_path / "tower"}", "sites": "{sites}"}}'
     recipe = recipes.get("aviary-tiny").changed([image])
     vocab = Vocab.build(["a red bird"])
     model = Model(recipe, vocab, torch.zeros(len(vocab), 8)).eval()
@@ -118,8 +181,52 @@ def test_nothing_is_drawn_from_the_global_stream(tmp_path):
 
 def test_a_picture_of_another_size_says_what_to_set(tmp_path):
     tiny.saved(tiny.vit, tmp_path)
-    with pytest.raises(ShapeError, match=r"Set augment\.size"):
+    wrong = r"pictures are 24x24 pixels, the tower takes 16x16 - set augment\.size=16"
+    with pytest.raises(ShapeError, match=wrong):
         build(tmp_path)(torch.zeros(1, 3, 24, 24))
+
+
+def test_a_text_model_is_not_asked_for_pictures(tmp_path):
+    tiny.saved(tiny.bert, tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"is a text model \(bert\) - image\.source needs a vision tower"
+    ):
+        build(tmp_path)
+
+
+def test_a_tower_that_needs_more_than_pixels_is_refused(tmp_path):
+    tiny.saved(tiny.siglip2, tmp_path, colours=COLOURS)
+    with pytest.raises(
+        FormatError, match=r"siglip2_vision_model cannot be used as a vision tower .* image\.source"
+    ):
+        build(tmp_path)
+
+
+@unless_annotations_are_enforced
+@pytest.mark.parametrize("source", [7, None, ["x"]])
+def test_a_source_is_text(source):
+    with pytest.raises(ConfigError, match=r"image\.source must be text - got"):
+        images.create("hub", source=source).build(torch.Generator())
+
+
+def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
+    tiny.saved(tiny.clip, tmp_path, words=True)
+    sources = [f"{side}.source={tmp_path}" for side in ("image", "caption")]
+    vocab = Vocab.build(["a bird"])
+    y, x = np.mgrid[0:480, 0:640]
+    waves = [np.sin(x / 17) * np.cos(y / 23), np.sin((x + y) / 11), np.sign(np.sin(x / 40))]
+    picture = Image.fromarray((127 + 127 * np.stack(waves, axis=-1)).astype(np.uint8))
+    own = transformers.CLIPImageProcessor()(
+        picture, do_normalize=False, do_rescale=False, return_tensors="np"
+    )["pixel_values"][0]
+
+    def apart(*changes):
+        recipe = recipes.get("clip-heads").changed([*sources, "dim=8", *changes])
+        transform = Model(recipe, vocab, torch.zeros(len(vocab), 50)).transform
+        return np.abs(transform(picture).numpy() - own.astype(float)).mean()
+
+    assert apart() < 3, "of 255: the processor scales bicubically"
+    assert apart("augment.resize=null") > 20
 
 
 def test_a_missing_folder_is_not_taken_for_a_hub_name(tmp_path):

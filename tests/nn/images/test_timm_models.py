@@ -15,7 +15,9 @@ from pcme.nn.images.timm_models import TimmNetwork
 
 def test_without_the_package_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ConfigError, match=r"needs timm, which cannot be imported .* pip install"):
+    with pytest.raises(
+        ConfigError, match=r"which cannot be imported .* pip install 'pcme\[timm\]'"
+    ):
         images.create("timm", model="resnet18").build(torch.Generator())
 
 

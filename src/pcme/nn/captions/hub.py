@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from pcme.data.text import UNKNOWN, Tokeniser, Tokens
@@ -70,14 +70,20 @@ class HubCaptions(CaptionNetwork):
 
     projected = False
 
-    def __init__(self, tower: nn.Module, subwords: Subwords, pool: Pool, *, train: bool) -> None:
+    def __init__(self, tower: hub.Tower, subwords: Subwords, pool: Pool, *, train: bool) -> None:
         super().__init__()
-        self.tower, self.subwords, self.train_tower = tower, subwords, train
-        self.features = self.pooled = hub.width(tower)
-        kind = str(getattr(tower.config, "model_type", ""))
+        self.tower, self.subwords, self.train_tower = tower.model, subwords, train
+        kind = str(tower.model.config.model_type)
         # Only the text sides of two-sided models have a pooled vector that was trained to be one.
         self.pool = ("pooler" if _two_sided(kind) else "mean") if pool == "auto" else pool
         self.masks = not kind.startswith("siglip")  # those are trained on padding and see it
+        example = subwords.encode_batch([["a"]])
+        mask = _mask(example.ids, example.lengths)
+        found = tower.tried(**self._inputs(example.ids, mask))
+        if self.pool == "pooler":
+            tower.require_pooled(found, 'caption.pool="mean"')
+        self.features = found.last_hidden_state.shape[-1]
+        self.pooled = self._vector(found, mask).shape[-1]
 
     def forward(
         self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
@@ -85,12 +91,10 @@ class HubCaptions(CaptionNetwork):
         """The tokens' last hidden states as sites, and the caption's vector."""
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])
-        mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
-        seen = {"attention_mask": mask.long()} if self.masks else {}
-        found = self.tower(input_ids=inputs, **seen)
-        sites: Tensor = found.last_hidden_state
-        pooled = self._vector(found, sites, mask, lengths)
-        return Features(sites, pooled, pooled, mask)
+        mask = _mask(inputs, lengths)
+        found = self.tower(**self._inputs(inputs, mask))
+        pooled = self._vector(found, mask)
+        return Features(found.last_hidden_state, pooled, pooled, mask)
 
     def held(self) -> Sequence[nn.Module]:
         """The tower, unless it is to be trained."""
@@ -108,19 +112,14 @@ class HubCaptions(CaptionNetwork):
             config: Any = self.tower.config
             config.to_json_file(str(folder / "config.json"), use_diff=False)
 
-    def _vector(
-        self,
-        found: Any,  # noqa: ANN401 - an output of the library
-        sites: Float[Tensor, "b l d"],
-        mask: Tensor,
-        lengths: Int64[Tensor, " b"],
-    ) -> Float[Tensor, "b d"]:
-        if self.pool == "mean":
-            return torch.where(mask[..., None], sites, 0).sum(1) / lengths[:, None]
-        vector: Tensor | None = getattr(found, "pooler_output", None)
-        if vector is None:
-            raise ConfigError('this tower has no pooled vector - set caption.pool="mean"')
-        return vector
+    def _inputs(self, ids: Int64[Tensor, "b l"], mask: Bool[Tensor, "b l"]) -> dict[str, Tensor]:
+        return {"input_ids": ids} | ({"attention_mask": mask.long()} if self.masks else {})
+
+    def _vector(self, found: Any, mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b p"]:  # noqa: ANN401
+        if self.pool == "pooler":
+            return hub.pooled(found)
+        sites: Tensor = found.last_hidden_state
+        return torch.where(mask[..., None], sites, 0).sum(1) / mask.sum(1, keepdim=True)
 
 
 @caption_backbones.register("hub")
@@ -128,8 +127,9 @@ class HubCaptions(CaptionNetwork):
 class Hub(CaptionBackbone):
     """A text tower of transformers: `source` is a hub name or a folder; frozen unless `train`.
 
-    `pool`: a caption's vector is the mean of its tokens, or what the tower pools; "auto" is the
-    latter for CLIP and SigLIP, and the former for all others.
+    `pool`: a caption's vector is the mean of its tokens, or what the tower pools and, as CLIP does,
+    projects to the images' space; "auto" is the latter for CLIP and SigLIP, and the former for all
+    others.
     """
 
     source: str
@@ -154,8 +154,8 @@ class Hub(CaptionBackbone):
         generator: torch.Generator,
     ) -> HubCaptions:
         """The tower with its weights; word vectors are not used."""
-        tower = hub.load(self.source, "text", generator)
-        return HubCaptions(tower, _subwords(tower, self.source), self.pool, train=self.train)
+        tower = hub.load(self.source, "text")
+        return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
 
 
 @dataclass(frozen=True)
@@ -175,12 +175,12 @@ class _Stored(CaptionBackbone):
         generator: torch.Generator,
     ) -> HubCaptions:
         """The tower without its weights."""
-        tower = hub.rebuild(self.folder)
-        return HubCaptions(tower, _subwords(tower, str(self.folder)), self.pool, train=self.train)
+        tower = hub.rebuild(self.folder, "text")
+        return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
 
 
-def _subwords(tower: Any, source: str) -> Subwords:  # noqa: ANN401 - a model of the library
-    package = hub.library()
+def _subwords(tower: hub.Tower) -> Subwords:
+    package, source, config = hub.library(), tower.source, tower.model.config
     _require_tokeniser(Path(source))
     try:
         with hub.quiet(package):
@@ -196,13 +196,15 @@ def _subwords(tower: Any, source: str) -> Subwords:  # noqa: ANN401 - a model of
         raise FormatError(
             f"{source}: its tokeniser is damaged, or not one of transformers - {error}"
         ) from error
-    if len(tokenizer) > tower.config.vocab_size:
+    known = getattr(config, "vocab_size", None)
+    if known is not None and len(tokenizer) > known:
         raise FormatError(
-            f"{source}: its tokeniser has {len(tokenizer):,} tokens, the tower "
-            f"{tower.config.vocab_size:,} - they are not of one model"
+            f"{source}: its tokeniser has {len(tokenizer):,} tokens, the tower {known:,} - they "
+            "are not of one model"
         )
-    fixed = str(tower.config.model_type).startswith("siglip")
-    return Subwords(tokenizer, _longest(tokenizer, tower.config), fixed=fixed)
+    fixed = str(config.model_type).startswith("siglip")
+    longest = int(min(tokenizer.model_max_length, _places(tower.model)))
+    return Subwords(tokenizer, longest, fixed=fixed)
 
 
 def _require_tokeniser(folder: Path) -> None:
@@ -212,10 +214,26 @@ def _require_tokeniser(folder: Path) -> None:
         raise DataError(f"{folder}: it has no tokeniser - save the tower's own into the folder")
 
 
-def _longest(tokenizer: Any, config: Any) -> int:  # noqa: ANN401
-    """The most tokens that both take; a tokeniser that knows no limit says so by a huge number."""
+def _places(model: nn.Module) -> int:
+    """The most tokens that the tower takes.
+
+    A table of positions that keeps a row for padding, as RoBERTa's, counts from the row after it.
+    """
+    config: Any = model.config
     places = getattr(config, "max_position_embeddings", None) or LONGEST
-    return int(min(tokenizer.model_max_length, places))
+    padded = [
+        table.num_embeddings - table.padding_idx - 1
+        for name, table in model.named_modules()
+        if isinstance(table, nn.Embedding)
+        and name.endswith("position_embeddings")
+        and table.padding_idx is not None
+    ]
+    return min([places, *padded])
+
+
+def _mask(ids: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Bool[Tensor, "b l"]:
+    """Which tokens are there; the others pad."""
+    return torch.arange(ids.shape[1], device=ids.device)[None] < lengths[:, None]
 
 
 def _two_sided(kind: str) -> bool:

@@ -25,6 +25,7 @@ Sites = Literal["grid", "vector"]
 Colour = tuple[float, float, float]
 
 PROCESSOR = "preprocessor_config.json"
+USUAL_SIZE = 224
 HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 # What the processors of these models take where a folder does not say.
@@ -38,22 +39,37 @@ USUAL: dict[str, tuple[Colour, Colour]] = {
 
 
 class HubImages(ImageNetwork):
-    """A vision tower; its sites are its patches (and class token), or its one pooled vector."""
+    """A vision tower; its sites are its patches (and class token), or its one pooled vector.
 
-    def __init__(self, tower: nn.Module, sites: Sites, colours: tuple[Colour, Colour]) -> None:
+    The vector is the projected one where the tower has a projection, as CLIP's: the caption's lies
+    in the same space.
+    """
+
+    def __init__(self, tower: hub.Tower, sites: Sites, colours: tuple[Colour, Colour]) -> None:
         super().__init__()
-        self.tower, self.sites = tower, sites
-        self.features = hub.width(tower)
+        self.tower, self.sites = tower.model, sites
         self.mean, self.std = colours
+        blank = torch.zeros(1, 3, *_size(tower.model.config))
+        found = tower.tried(**_inputs(tower.model, blank))
+        if sites == "vector":
+            tower.require_pooled(found, 'image.sites="grid"')
+        self.features = self._sites(found).shape[-1]
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
         """The last hidden states, a row of the grid after the other; or the pooled vector."""
         try:
-            found = self.tower(pixel_values=pixels)
+            found = self.tower(**_inputs(self.tower, pixels))
         except ValueError as error:  # a tower with positions takes pictures of one size
-            raise ShapeError(f"{error} Set augment.size to the model's own size.") from error
+            given, wanted = pixels.shape[-2:], _size(self.tower.config)
+            raise ShapeError(
+                f"pictures are {given[0]}x{given[1]} pixels, the tower takes "
+                f"{wanted[0]}x{wanted[1]} - set augment.size={wanted[0]}"
+            ) from error
+        return self._sites(found)
+
+    def _sites(self, found: Any) -> Float[Tensor, "b s d"]:  # noqa: ANN401
         if self.sites == "vector":
-            return _pooled(found).flatten(1)[:, None]
+            return hub.pooled(found)[:, None]
         last: Tensor = found.last_hidden_state
         return last.flatten(2).transpose(1, 2) if last.ndim == 4 else last
 
@@ -79,8 +95,9 @@ class HubImages(ImageNetwork):
 class Hub(ImageBackbone):
     """A vision tower of transformers: `source` is a hub name or a folder; sites grid or vector.
 
-    Differs: pictures are scaled as for every other backbone (bilinear, short side 256/224 of the
-    size), where some processors scale bicubically; the colours' statistics are the processor's.
+    Differs: pictures are scaled as for every other backbone (bilinear, short side as
+    `augment.resize` says), where some processors scale bicubically; the colours' statistics are the
+    processor's.
     """
 
     source: str
@@ -97,8 +114,8 @@ class Hub(ImageBackbone):
 
     def build(self, generator: torch.Generator) -> HubImages:
         """The tower with its weights."""
-        tower = hub.load(self.source, "vision", generator)
-        return HubImages(tower, self.sites, _colours(tower, self._processor(), self.source))
+        tower = hub.load(self.source, "vision")
+        return HubImages(tower, self.sites, _colours(tower, self._processor()))
 
     def _processor(self) -> Mapping[str, Any]:
         package = hub.library()
@@ -120,22 +137,38 @@ class _Stored(ImageBackbone):
 
     def build(self, generator: torch.Generator) -> HubImages:
         """The tower without its weights."""
-        tower = hub.rebuild(self.folder)
+        tower = hub.rebuild(self.folder, "vision")
         try:
             record = json.loads((self.folder / PROCESSOR).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise FormatError(
                 f"{self.folder / PROCESSOR}: cannot be read - {error} - put back a copy"
             ) from error
-        return HubImages(tower, self.sites, _colours(tower, record, str(self.folder)))
+        return HubImages(tower, self.sites, _colours(tower, record))
 
 
-def _colours(tower: Any, processor: object, where: str) -> tuple[Colour, Colour]:  # noqa: ANN401
+def _inputs(model: Any, pixels: Float[Tensor, "b 3 h w"]) -> dict[str, Tensor]:  # noqa: ANN401
+    """What the model takes; of ViT-MAE, which shuffles its patches, the order to keep them in."""
+    inputs = {"pixel_values": pixels}
+    if model.config.model_type == "vit_mae":
+        places = torch.arange(model.embeddings.patch_embeddings.num_patches, device=pixels.device)
+        inputs["noise"] = places.expand(len(pixels), -1)
+    return inputs
+
+
+def _size(config: Any) -> tuple[int, int]:  # noqa: ANN401 - a config of the library
+    """(height, width) of the pictures that the tower was made for, as far as its config says."""
+    size = getattr(config, "image_size", None) or USUAL_SIZE
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    return int(height), int(width)
+
+
+def _colours(tower: hub.Tower, processor: object) -> tuple[Colour, Colour]:
     """(mean, std) of the colours that the tower was made for."""
     given = processor if isinstance(processor, Mapping) else {}
     if given.get("do_normalize") is False:
         return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    kind = str(tower.config.model_type)
+    where, kind = tower.source, str(tower.model.config.model_type)
     if "image_mean" not in given and kind not in USUAL:
         raise FormatError(
             f"{where}: it has no {PROCESSOR} that says how its colours are normalised - save the "
@@ -158,10 +191,3 @@ def _is_colour(value: object) -> bool:
         and len(value) == 3
         and all(isinstance(number, (int, float)) for number in value)
     )
-
-
-def _pooled(found: Any) -> Tensor:  # noqa: ANN401 - an output of the library
-    vector: Tensor | None = getattr(found, "pooler_output", None)
-    if vector is None:
-        raise ConfigError('this tower has no pooled vector - set image.sites="grid"')
-    return vector

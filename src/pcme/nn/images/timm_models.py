@@ -66,7 +66,7 @@ class Timm(ImageBackbone):
         except (ImportError, RuntimeError) as error:  # torchvision beside the wrong torch
             raise ConfigError(
                 f"a timm backbone needs timm, which cannot be imported ({error}) - pip install "
-                "timm, with a torchvision that fits your torch"
+                "'pcme[timm]', with a torchvision that fits your torch"
             ) from error
         if not timm.is_model(self.model):
             raise ConfigError(f'timm has no model "{self.model}" - see timm.list_models()')
