@@ -109,7 +109,7 @@ SHARED = {
     "nn": ("attention", "backbone", "heads", "hub", "recurrent", "captions", "images"),
     "data": (
         "problems", "streams", "pixels", "stored", "dataset", "records", "karpathy", "prefetch",
-        "treebank", "text", "transforms", "samplers", "batches",
+        "punkt", "treebank", "text", "transforms", "samplers", "batches",
     ),
 }  # fmt: skip
 
