@@ -7,7 +7,7 @@ import pytest
 
 from pcme import ConfigError, DataError
 from pcme.data import treebank as module
-from pcme.data.text import Vocab
+from pcme.data.text import END, START, UNK, Vocab
 from pcme.data.treebank import treebank
 
 
@@ -83,3 +83,8 @@ def test_a_vocabulary_keeps_its_rule(tmp_path):
     assert again == vocab
     assert again.split("A.") == ["a", "."]
     assert Vocab(("a",), (1,)).split("A.") == ["a"]
+
+
+def test_no_words_are_nothing_as_the_authors_have_it():
+    assert Vocab(("a",), (1,), "treebank").encode([]) == [START, END]
+    assert Vocab(("a",), (1,)).encode([]) == [START, UNK, END]
