@@ -41,6 +41,7 @@ LAYERS = {
     "checkpoint": 1,
     "folders": 1,
     "optim": 1,
+    "origin": 1,
     "nn": 3,
     "recipe": 1,
     "recipes": 2,
@@ -96,7 +97,7 @@ SHARED = {
     "analysis": ("base", "bootstrap", "geometry", "records", "running"),
     "plots": ("style", "charts"),
     "report": ("searches", "gathering", "page"),
-    "authors": ("vocabulary", "weights"),
+    "authors": ("vocabulary", "reading", "sizes", "settings", "weights"),
     "methods": ("base", "regularisers", "mixing", "triplets", "pcme"),
     "training": (
         "interrupts", "events", "memory", "precision", "phases", "runs", "card", "faults",
