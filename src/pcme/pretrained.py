@@ -146,7 +146,7 @@ def _provenance(origin: Origin) -> str:
     epoch = "" if origin.epoch is None else f", epoch {origin.epoch}"
     text = (
         "The weights are those of the paper's authors (Chun et al. 2021, "
-        "https://github.com/naver-ai/pcme, MIT), imported without change from "
+        "https://github.com/naver-ai/pcme, MIT), imported from "
         f"{json.dumps(origin.file)}{epoch}, SHA-256 `{origin.sha256}`."
     )
     if not origin.scores:
