@@ -41,6 +41,7 @@ LAYERS = {
     "checkpoint": 1,
     "folders": 1,
     "optim": 1,
+    "origin": 1,
     "nn": 3,
     "recipe": 1,
     "recipes": 2,
@@ -96,7 +97,7 @@ SHARED = {
     "analysis": ("base", "bootstrap", "geometry", "records", "running"),
     "plots": ("style", "charts"),
     "report": ("searches", "gathering", "page"),
-    "authors": ("vocabulary", "weights"),
+    "authors": ("vocabulary", "reading", "sizes", "settings", "weights"),
     "methods": ("base", "regularisers", "mixing", "triplets", "pcme"),
     "training": (
         "interrupts", "events", "memory", "precision", "phases", "runs", "card", "faults",
@@ -109,7 +110,7 @@ SHARED = {
     "nn": ("attention", "backbone", "heads", "hub", "recurrent", "captions", "images"),
     "data": (
         "problems", "streams", "pixels", "stored", "dataset", "records", "karpathy", "prefetch",
-        "treebank", "text", "transforms", "samplers", "batches",
+        "punkt", "treebank", "text", "transforms", "samplers", "batches",
     ),
 }  # fmt: skip
 

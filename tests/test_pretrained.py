@@ -10,6 +10,8 @@ import yaml
 import pcme
 from pcme import ConfigError, FormatError, Model, recipes
 from pcme.data.text import Vocab
+from pcme.origin import Origin
+from pcme.recipe import part
 from tests.nn import tiny
 
 FIGURES = {
@@ -87,6 +89,73 @@ def test_the_card_states_data_metrics_and_limits(model, tmp_path):
     assert "Trained on `aviary`" in body
     assert "| t2i | 75.00 | 50.00 | 12.50 |" in body
     assert "It knows 7 words" in body
+
+
+def test_the_card_has_the_metrics_of_all_directions(model, tmp_path):
+    model.save_pretrained(tmp_path, figures={"i2t": {"a": 0.5}, "t2i": {"a": 0.25, "b": 0.125}})
+    text = (tmp_path / "README.md").read_text()
+    assert "| % | a | b |" in text
+    assert "| i2t | 50.00 |  |" in text
+    assert "| t2i | 25.00 | 12.50 |" in text
+
+
+@pytest.mark.parametrize(
+    "figures", [{"i2t": 0.5}, {"i2t": {"a": "b"}}, {"i2t": {"a": float("nan")}}, [1]]
+)
+def test_wrong_figures_are_refused_before_anything_is_written(model, tmp_path, figures):
+    with pytest.raises(ConfigError, match=r"figures must be \{direction"):
+        model.save_pretrained(tmp_path / "hub", figures=figures)
+    assert not (tmp_path / "hub").exists()
+
+
+def test_a_file_cannot_be_the_folder(model, tmp_path):
+    (tmp_path / "x").write_text("x")
+    for save in (model.save, model.save_pretrained):
+        with pytest.raises(ConfigError, match=r"x cannot be the model's folder - .* give another"):
+            save(tmp_path / "x")
+
+
+def test_an_imported_models_card_says_whose_it_is(model, tmp_path):
+    model.origin = Origin("pcme_coco.pth", "ab" * 32, "coco", 30, {"i2t.recall_1": 44.25})
+    model.save_pretrained(tmp_path / "hub")
+    text = (tmp_path / "hub" / "README.md").read_text()
+    for said in (
+        "Chun et al. 2021, https://github.com/naver-ai/pcme, MIT",
+        f'"pcme_coco.pth", epoch 30, SHA-256 `{"ab" * 32}`',
+        "i2t.recall_1 44.25",
+        "Trained by the authors on `coco`",
+        "pip install 'pcme[authors]'",
+        "ignores EXIF orientation and alpha",
+        'license: "mit"',
+    ):
+        assert said in text
+    assert Model.from_pretrained(tmp_path / "hub").origin == model.origin
+    pcme.load(tmp_path / "hub").save(tmp_path / "ours")
+    assert pcme.load(tmp_path / "ours").origin == model.origin
+
+
+def test_an_unknown_dataset_is_not_guessed(model, tmp_path):
+    model.origin = Origin("m.pth", "ab" * 32, "unknown")
+    model.recipe = model.recipe.model_copy(update={"data": part("unknown")})
+    model.save_pretrained(tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert yaml.safe_load(text.split("---\n", 2)[1])["datasets"] == []
+    assert "Trained by the authors, on what their file does not say" in text
+    assert "unlike those of its training" in text
+
+
+def test_a_damaged_origin_is_named(model, tmp_path):
+    model.save_pretrained(tmp_path)
+    record = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**record, "origin": 5}))
+    with pytest.raises(FormatError, match=r"config.json: not the origin of a model"):
+        Model.from_pretrained(tmp_path)
+
+
+def test_load_reads_the_layout_of_the_hub_too(model, tmp_path):
+    model.save_pretrained(tmp_path)
+    again = pcme.load(tmp_path)
+    assert torch.equal(again.encode_captions(["a"]).mean, model.encode_captions(["a"]).mean)
 
 
 def test_a_card_without_figures_says_so(model, tmp_path):

@@ -1,6 +1,7 @@
 """Model: the two towers, the words and the objective; what `pcme.load` gives.
 
-A model folder holds `recipe.json`, `weights.safetensors`, `vocab.json`.
+A model folder holds `recipe.json`, `weights.safetensors`, `vocab.json`; an imported model's also
+`origin.json`.
 """
 
 import json
@@ -17,12 +18,12 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from pcme import atomic, methods, pretrained
+from pcme import atomic, methods, origin, pretrained
 from pcme.data.pixels import ImageError, decode
 from pcme.data.text import Tokeniser, Tokens, Vocab
 from pcme.data.transforms import ImageTransform, normalise
 from pcme.embedding import Embedding, joined
-from pcme.errors import DataError, FormatError, PcmeError, ShapeError
+from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
 from pcme.nn import captions as caption_networks
 from pcme.nn import images as image_networks
 from pcme.nn.towers import CaptionTower, ImageTower
@@ -80,6 +81,7 @@ class Model(nn.Module):
         )
         self.objective = self.method.objective()
         self.tokeniser: Tokeniser = words.tokeniser() or vocab
+        self.origin: origin.Origin | None = None
 
     @property
     def device(self) -> torch.device:
@@ -156,6 +158,7 @@ class Model(nn.Module):
         target = self._save_words(folder)
         text = json.dumps(self.recipe.record(), indent=2) + "\n"
         atomic.write_text(target / "recipe.json", text)
+        origin.save(self.origin, target)
         self._save_weights(target / "weights.safetensors", "pcme-model-1")
 
     def save_pretrained(
@@ -163,32 +166,41 @@ class Model(nn.Module):
         folder: str | Path,
         *,
         figures: pretrained.Figures | None = None,
-        license: str = "unknown",  # noqa: A002 - the name it has in a model card
+        license: str | None = None,  # noqa: A002 - the name it has in a model card
     ) -> None:
         """Write the model as the Hugging Face hub has it, with a card; see `from_pretrained`.
 
-        `figures` are those of `pcme.evaluation.retrieval`, for the card.
+        `figures` are those of `pcme.evaluation.retrieval`, for the card. Without a `license` the
+        card says "unknown", or that of an imported model's authors.
         """
-        target = self._save_words(folder)
-        atomic.write_text(target / pretrained.CONFIG, pretrained.config(self.recipe))
-        self._save_weights(target / pretrained.WEIGHTS, "pt")
         subwords = self.tokeniser is not self.vocab
+        # First: what is wrong with the figures is said before anything is written.
         text = pretrained.card(
             self.recipe, words=None if subwords else len(self.vocab.words), figures=figures or {},
-            license=license,
+            license=license, origin=self.origin,
         )  # fmt: skip
+        target = self._save_words(folder)
+        atomic.write_text(target / pretrained.CONFIG, pretrained.config(self.recipe, self.origin))
+        self._save_weights(target / pretrained.WEIGHTS, "pt")
         atomic.write_text(target / "README.md", text)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> "Model":
         """The model in a local folder that `save_pretrained` wrote, bit for bit."""
         root = Path(folder)
-        recipe = pretrained.read(root)
-        return _assembled(root, recipe, root / pretrained.WEIGHTS)
+        recipe, found = pretrained.read(root)
+        model = _assembled(root, recipe, root / pretrained.WEIGHTS)
+        model.origin = found
+        return model
 
     def _save_words(self, folder: str | Path) -> Path:
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{target} cannot be the model's folder - {error.strerror or error} - give another"
+            ) from error
         self.vocab.save(target / "vocab.json")
         self.images.network.save_files(target / "image")
         self.captions.words.save_files(target / "caption")
@@ -214,10 +226,14 @@ class Model(nn.Module):
 
 
 def load(folder: str | Path) -> Model:
-    """The model in a run's folder, or in one written by `Model.save`."""
+    """The model in a run's folder, or in one written by `Model.save` or `save_pretrained`."""
     root = Path(folder)
+    if not (root / "recipe.json").exists() and (root / pretrained.CONFIG).is_file():
+        return Model.from_pretrained(root)
     _require_files(root)
-    return _assembled(root, _recipe(root), root / "weights.safetensors")
+    model = _assembled(root, _recipe(root), root / "weights.safetensors")
+    model.origin = origin.load(root)
+    return model
 
 
 def _assembled(root: Path, recipe: Recipe, path: Path) -> Model:

@@ -29,6 +29,12 @@ def test_plain_dicts_of_any_protocol_are_read(tmp_path, protocol):
     assert read(pickled(OrderedDict(RECORD), tmp_path / "o.pkl", protocol)) == IDS
 
 
+def test_a_bare_dict_of_words_is_read(tmp_path):
+    assert read(pickled(IDS, tmp_path / "v.pkl")) == IDS
+    with_the_name = {**IDS, "word2idx": len(IDS)}
+    assert read(pickled(with_the_name, tmp_path / "w.pkl")) == with_the_name
+
+
 @pytest.mark.parametrize("module", ["vocab", "datasets.vocab"])
 def test_their_own_class_becomes_an_inert_stand_in(tmp_path, monkeypatch, module):
     class Vocabulary:
@@ -77,9 +83,10 @@ def test_their_class_with_arguments_or_a_hostile_state_does_no_harm(tmp_path):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1], "word2idx must be a dict of words and ids - got NoneType"),
+        ([1], "word2idx must be a dict of words and ids - got list"),
         ({"word2idx": {}}, "must be a dict"),
         ({"word2idx": {1: 1}}, "words as keys"),
+        ({"word2idx": {**IDS, "": 11}}, 'has an empty word, ""'),
         ({"word2idx": {**IDS, "a": 77}}, "each id from 0 to 10 once"),
         ({"word2idx": {"a": 0, "b": 1}}, "lacks <pad>, <start>, <end>, <unk>"),
     ],

@@ -45,8 +45,36 @@ def test_a_folder_that_cannot_be_is_a_message(tmp_path):
 
 
 def test_a_wrong_file_is_a_message_and_nothing_is_written(tmp_path):
-    (tmp_path / "m.pth").write_bytes(b"junk")
+    torch.save(theirs.checkpoint(), tmp_path / "m.pth")
+    (tmp_path / "m.pth").write_bytes((tmp_path / "m.pth").read_bytes()[:5_000])
     done = run(tmp_path / "m.pth", "--out", tmp_path / "ours")
     assert done.exit_code == 2
     assert f"pcme: {tmp_path / 'm.pth'}: damaged" in done.output
     assert not (tmp_path / "ours").exists()
+
+
+def test_an_empty_folder_is_used_and_one_with_files_is_not(tmp_path):
+    torch.save(theirs.checkpoint(), tmp_path / "m.pth")
+    (tmp_path / "ours").mkdir()
+    assert run(tmp_path / "m.pth", "--out", tmp_path / "ours").exit_code == 0
+    before = (tmp_path / "ours" / "weights.safetensors").read_bytes()
+    torch.save(theirs.checkpoint(seed=1), tmp_path / "m.pth")
+    again = run(tmp_path / "m.pth", "--out", tmp_path / "ours")
+    assert again.exit_code == 2
+    assert "ours has a model already - give another --out, or remove it first" in again.output
+    assert (tmp_path / "ours" / "weights.safetensors").read_bytes() == before
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("mine")
+    full = run(tmp_path / "m.pth", "--out", tmp_path / "notes")
+    assert full.exit_code == 2
+    assert "notes is not empty - it has a.txt - give a new or empty folder" in full.output
+
+
+def test_an_empty_name_is_not_the_folder_one_stands_in(tmp_path, monkeypatch):
+    torch.save(theirs.checkpoint(), tmp_path / "m.pth")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    done = run(tmp_path / "m.pth", "--out", "")
+    assert done.exit_code == 2
+    assert "--out is empty" in done.output
+    assert not list((tmp_path / "here").iterdir())

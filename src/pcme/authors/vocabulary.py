@@ -47,7 +47,9 @@ def read(path: Path) -> Ids:
             "executed; take the file from the authors' repository"
         ) from error
     fields = vars(found) if isinstance(found, _Inert) else found
-    words = fields.get("word2idx") if isinstance(fields, dict) else None
+    inner = fields.get("word2idx") if isinstance(fields, dict) else None
+    # Otherwise the words themselves, one of which may be "word2idx".
+    words = inner if isinstance(inner, dict) or isinstance(found, _Inert) else found
     return checked(words, f"{path}: word2idx")
 
 
@@ -57,6 +59,8 @@ def checked(words: object, where: str) -> Ids:
         raise FormatError(f"{where} must be a dict of words and ids - got {type(words).__name__}")
     if not all(type(word) is str and type(number) is int for word, number in words.items()):
         raise FormatError(f"{where} must have words as keys and whole numbers as ids")
+    if "" in words:
+        raise FormatError(f'{where} has an empty word, "" - is it damaged?')
     if sorted(words.values()) != list(range(len(words))):
         raise FormatError(f"{where} must have each id from 0 to {len(words) - 1} once")
     if missing := [special for special in SPECIALS if special not in words]:

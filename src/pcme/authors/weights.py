@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pcme.authors.sizes import COUNTER, WORDS
 from pcme.errors import FormatError
 from pcme.model import Model
 
 __all__ = ["converted"]
-
-WORDS = "txt_enc.embed.weight"
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,21 @@ def converted(
     where: str,
 ) -> dict[str, Tensor]:
     """The state of `model` from theirs; `rows` says which of their words each of ours is."""
-    # Left behind by DataParallel, as their own loader knows.
-    theirs = {name.removeprefix("module."): value for name, value in weights.items()}
     own = model.state_dict()
     places = dict(_places(own))
-    _require_same(theirs, {name: place.shape(own) for name, place in places.items()}, where)
+    _require_same(weights, {name: place.shape(own) for name, place in places.items()}, where)
     state = {name: torch.zeros_like(value) for name, value in own.items()}
-    for name, value in theirs.items():
+    for name, value in weights.items():
         place = places[name]
         target = state[place.name] if place.row is None else state[place.name][place.row]
         target.copy_(value[list(rows)] if name == WORDS else value)
     # Their sigmoid is e^x / (e^x + e^-x), the usual one of 2x: in our units a and b are doubled.
     state["objective.scale"] = 2 * _number(criterion, "negative_scale", where)
+    if state["objective.scale"] <= 0:
+        raise FormatError(
+            f"{where}: criterion.negative_scale must be above 0, or a match is the less likely the "
+            f"nearer it is - got {state['objective.scale'] / 2:.4g} - fetch the file again"
+        )
     state["objective.shift"] = 2 * _number(criterion, "shift", where)
     return state
 
@@ -87,7 +89,7 @@ def _require_same(
     found: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]], where: str
 ) -> None:
     # Files from before torch 0.4.1 count no batches, and nothing depends on it.
-    counted = {name for name in wanted if not name.endswith(".num_batches_tracked")}
+    counted = {name for name in wanted if not name.endswith(COUNTER)}
     faults = (
         ("lacks", sorted(counted - found.keys())),
         ("has the unknown", sorted(found.keys() - wanted.keys())),
@@ -104,7 +106,7 @@ def _require_same(
         if names:
             listing = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             raise FormatError(
-                f"{where}: not the weights that its config describes - it {fault} {listing} "
+                f"{where}: not the weights of their model - it {fault} {listing} "
                 f"({len(names)} in all) - only PCME itself, with attention and sigma on both "
                 "sides, can be imported"
             )
@@ -112,6 +114,7 @@ def _require_same(
 
 def _number(criterion: Mapping[str, Tensor], name: str, where: str) -> Tensor:
     value = criterion.get(name)
-    if value is None or value.numel() != 1 or not torch.isfinite(value).all():
-        raise FormatError(f"{where}: criterion.{name} must be one finite number - got {value}")
+    if value is None or value.numel() != 1:
+        got = "nothing" if value is None else list(value.shape)
+        raise FormatError(f"{where}: criterion.{name} must be one number - got {got}")
     return value.detach().float().reshape(())

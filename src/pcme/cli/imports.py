@@ -23,7 +23,10 @@ def import_checkpoint(
         Path, typer.Argument(metavar="FILE", help="A .pth file that the authors' trainer wrote.")
     ],
     *,
-    out: Annotated[Path, typer.Option(help="The folder of the model; `pcme.load` reads it.")],
+    out: Annotated[
+        str,  # a Path would make the folder one stands in of an empty text
+        typer.Option(metavar="FOLDER", help="A new or empty folder; `pcme.load` reads it."),
+    ],
     vocab: Annotated[
         Path | None,
         typer.Option(help="The pickle of its words, for a checkpoint without them."),
@@ -34,9 +37,10 @@ def import_checkpoint(
     from pcme.authors import imported
     from pcme.errors import ConfigError
 
+    folder = _free_folder(out)
     model = imported(checkpoint, vocab=vocab)
     try:
-        model.save(out)
+        model.save(folder)
     except OSError as error:
         raise ConfigError(
             f"{out} cannot be the model's folder - {error.strerror or error} - give another --out"
@@ -60,3 +64,27 @@ def import_checkpoint(
         f"a = {facts['scale']:.4g}, b = {facts['shift']:.4g}"
     )
     typer.echo(f"wrote {out}")
+
+
+def _free_folder(out: str) -> Path:
+    """The folder to write; an error, before any work, if it would mix with what is there."""
+    from pcme.errors import ConfigError
+
+    if not out.strip():
+        raise ConfigError("--out is empty - give the name of a new folder for the model")
+    folder = Path(out)
+    try:
+        found = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be the model's folder - {error.strerror or error} - give another "
+            "--out"
+        ) from error
+    if "recipe.json" in found:
+        raise ConfigError(f"{folder} has a model already - give another --out, or remove it first")
+    if found:
+        raise ConfigError(
+            f"{folder} is not empty - it has {', '.join(found[:3])} - give a new or empty folder "
+            "as --out"
+        )
+    return folder

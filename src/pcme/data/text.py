@@ -185,11 +185,13 @@ class Vocab:
     def encode(self, words: Sequence[str]) -> list[int]:
         """The ids of the words between START and END; no words at all become one `<unk>`.
 
-        A word that spells a special, such as "<pad>", is not known: it becomes `<unk>`.
+        Not by the rule "treebank": models that were trained so saw nothing between the two. A word
+        that spells a special, such as "<pad>", is not known: it becomes `<unk>`.
         """
         if isinstance(words, str):
             raise ShapeError(f'encode takes a list of words - got "{words[:40]}" - tokenise it')
-        return [START, *(self._ids.get(word, UNK) for word in words or (UNKNOWN,)), END]
+        nothing = () if self.rule == "treebank" else (UNKNOWN,)
+        return [START, *(self._ids.get(word, UNK) for word in words or nothing), END]
 
     def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
         """The ids of many captions, padded to the longest."""

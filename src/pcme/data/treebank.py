@@ -5,52 +5,45 @@ Their vocabularies are made with nltk's `word_tokenize`: punctuation is words, "
 """
 
 import re
+from functools import cache
+from typing import Any
 
-from pcme.errors import ConfigError
+from pcme.data.punkt import sentences
+from pcme.errors import ConfigError, DataError
 
 __all__ = ["treebank"]
 
-_ABBREVIATIONS = frozenset({"dr", "etc", "jr", "mr", "mrs", "ms", "prof", "sr", "st", "vs"})
+_WIDE_SPACE = re.compile(r"(\s\s)\s+(\s)")
 
 
 def treebank(caption: str) -> list[str]:
     """The words, numbers and punctuation of a caption in lower case.
-
-    Differs: nltk finds the ends of sentences with a trained model; here a period before white space
-    is one, unless it follows a single letter or a common abbreviation.
 
     >>> treebank("It's a bird's nest, 3/4 blue-grey; don't touch.")[:10]
     ['it', "'s", 'a', 'bird', "'s", 'nest', ',', '3/4', 'blue-grey', ';']
     >>> treebank("A man (cannot) ride. He falls.")
     ['a', 'man', '(', 'can', 'not', ')', 'ride', '.', 'he', 'falls', '.']
     """
-    # One space at a time: on a long run of them some of the rules would take quadratic time.
-    text = " ".join(caption.lower().split())
-    return [word for sentence in _sentences(text) for word in _words(sentence)]
-
-
-def _sentences(text: str) -> list[str]:
-    found: list[str] = []
-    for part in re.split(r"(?<=[.?!]) ", text):
-        if found and _abbreviated(found[-1]):
-            found[-1] += f" {part}"
-        else:
-            found.append(part)
-    return found
-
-
-def _abbreviated(sentence: str) -> bool:
-    last = sentence.split()[-1:]
-    stem = last[0][:-1] if last and last[0].endswith(".") else "?"
-    return stem in _ABBREVIATIONS or (len(stem) == 1 and stem.isalpha())
-
-
-def _words(sentence: str) -> list[str]:
+    # On long runs of white space some of the rules would take quadratic time. Three are as good as
+    # many, but not as one: ". . ." is an ellipsis, and a quote looks at what stands before it.
+    text = _WIDE_SPACE.sub(r"\1\2", caption.lower())
     try:
-        from nltk.tokenize import NLTKWordTokenizer
+        words = _tokenizer()
+        return [word for sentence in sentences(text) for word in words.tokenize(sentence)]
     except ImportError as error:
         raise ConfigError(
             "captions of the authors' models are split by nltk, which is not installed - pip "
             "install 'pcme[authors]'"
         ) from error
-    return list(NLTKWordTokenizer().tokenize(sentence))
+    except TimeoutError as error:  # nltk's own guard against hostile text
+        raise DataError(
+            f'the caption "{caption[:40]}..." takes nltk too long to split - it has '
+            f"{len(caption):,} characters - shorten it"
+        ) from error
+
+
+@cache
+def _tokenizer() -> Any:  # noqa: ANN401 - a class of a package that may not be there
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()

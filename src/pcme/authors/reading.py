@@ -1,0 +1,112 @@
+"""A file of torch.save, read without executing anything, or in one line why it cannot be.
+
+torch's own message advises to load such a file unsafely; it is never shown.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pcme.errors import DataError, FormatError
+
+__all__ = ["Record", "read"]
+
+Weights = Mapping[str, Tensor]
+
+_ZIP = b"PK\x03\x04"
+_LEGACY = re.compile(rb"\x80.\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19", re.DOTALL)
+"""How a file of torch before 1.6 starts: a pickle of its magic number."""
+_CLASS = re.compile(r"GLOBAL ([\w.]+)")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is used of a checkpoint: weights by their own names, and the rest as it was found."""
+
+    model: Weights
+    criterion: Weights
+    config: Mapping[str, Any] | None = None
+    word2idx: object = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read(path: Path) -> Record:
+    """The checkpoint in a file; an error that says which kind of file it is instead."""
+    _require_start(path)
+    whole = _loaded(path)
+    if not isinstance(whole, Mapping):
+        raise FormatError(
+            f"{path}: not a checkpoint of the authors' trainer - it has a {type(whole).__name__} - "
+            "give a file with model, criterion and word2idx"
+        )
+    if missing := [key for key in ("model", "criterion") if key not in whole]:
+        raise FormatError(
+            f"{path}: not a checkpoint of the authors' trainer - it has no {', '.join(missing)}, "
+            f"but {', '.join(map(str, list(whole)[:5]))} - the criterion has the scale and shift "
+            "of a match: give the file that the trainer wrote, with both"
+        )
+    config, metadata = whole.get("config"), whole.get("metadata")
+    if config is not None and not isinstance(config, Mapping):
+        raise FormatError(f"{path}: config must be a dict - got {type(config).__name__}")
+    return Record(
+        model=_named_tensors(whole["model"], f"{path}: model"),
+        criterion=_named_tensors(whole["criterion"], f"{path}: criterion"),
+        config=config,
+        word2idx=whole.get("word2idx"),
+        metadata=metadata if isinstance(metadata, Mapping) else {},
+    )
+
+
+def _require_start(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read - {error.strerror or error}") from error
+    if not start:
+        raise FormatError(f"{path}: the file has 0 bytes - fetch it again")
+    if not (start.startswith(_ZIP) or _LEGACY.match(start)):
+        raise FormatError(
+            f"{path}: not a file of torch.save - it starts with {start!r} - is it the page of a "
+            "website, or an archive that must be unpacked first?"
+        )
+
+
+def _loaded(path: Path) -> object:
+    try:
+        # Their metadata has scores, some of which are NumPy's numbers.
+        with torch.serialization.safe_globals(_numpy_numbers()):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged bytes can make the reader raise nearly anything
+        if found := _CLASS.search(str(error)):
+            raise FormatError(
+                f"{path}: it has {found[1]} in it, and only tensors, numbers, words, lists and "
+                "dicts are read - nothing in it was executed - write it again without, or fetch "
+                "the authors' own"
+            ) from error
+        raise FormatError(
+            f"{path}: damaged, or cut short - nothing in it was executed - fetch it again"
+        ) from error
+
+
+def _numpy_numbers() -> list[Any]:
+    """What makes a NumPy number, under the names of old and new versions."""
+    scalar: Any = np.float64(0).__reduce__()[0]
+    kinds = {type(np.dtype(code)) for code in ("f2", "f4", "f8", "i4", "i8", "bool")}
+    names = [f"numpy.{core}.multiarray.scalar" for core in ("core", "_core")]
+    return [*((scalar, name) for name in names), np.dtype, *kinds]
+
+
+def _named_tensors(state: object, where: str) -> Weights:
+    if not isinstance(state, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
+        raise FormatError(f"{where} must be named tensors - got a {type(state).__name__}")
+    # Left behind by DataParallel, as their own loader knows.
+    return {name.removeprefix("module."): value for name, value in state.items()}
