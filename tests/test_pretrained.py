@@ -115,18 +115,18 @@ def test_a_file_cannot_be_the_folder(model, tmp_path):
             save(tmp_path / "x")
 
 
-def test_an_imported_models_card_says_whose_it_is(model, tmp_path):
+def test_an_imported_models_card_says_where_it_is_from(model, tmp_path):
     model.origin = Origin("pcme_coco.pth", "ab" * 32, "coco", 30, {"i2t.recall_1": 44.25})
     model.save_pretrained(tmp_path / "hub")
     text = (tmp_path / "hub" / "README.md").read_text()
     for said in (
-        "Chun et al. 2021, https://github.com/naver-ai/pcme, MIT",
+        "Chun et al. 2021, https://github.com/naver-ai/pcme; the program is MIT-licensed",
         f'"pcme_coco.pth", epoch 30, SHA-256 `{"ab" * 32}`',
         "i2t.recall_1 44.25",
-        "Trained by the authors on `coco`",
+        "Trained by the authors' program on `coco`",
         "pip install 'pcme[authors]'",
         "ignores EXIF orientation and alpha",
-        'license: "mit"',
+        'license: "unknown"',
     ):
         assert said in text
     assert Model.from_pretrained(tmp_path / "hub").origin == model.origin
@@ -140,7 +140,7 @@ def test_an_unknown_dataset_is_not_guessed(model, tmp_path):
     model.save_pretrained(tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert yaml.safe_load(text.split("---\n", 2)[1])["datasets"] == []
-    assert "Trained by the authors, on what their file does not say" in text
+    assert "Trained by the authors' program, on what the file does not say" in text
     assert "unlike those of its training" in text
 
 

@@ -166,12 +166,11 @@ class Model(nn.Module):
         folder: str | Path,
         *,
         figures: pretrained.Figures | None = None,
-        license: str | None = None,  # noqa: A002 - the name it has in a model card
+        license: str = "unknown",  # noqa: A002 - the name it has in a model card
     ) -> None:
         """Write the model as the Hugging Face hub has it, with a card; see `from_pretrained`.
 
-        `figures` are those of `pcme.evaluation.retrieval`, for the card. Without a `license` the
-        card says "unknown", or that of an imported model's authors.
+        `figures` are those of `pcme.evaluation.retrieval`, for the card.
         """
         subwords = self.tokeniser is not self.vocab
         # First: what is wrong with the figures is said before anything is written.

@@ -63,7 +63,7 @@ def card(
     *,
     words: int | None,
     figures: Figures,
-    license: str | None = None,  # noqa: A002
+    license: str = "unknown",  # noqa: A002
     origin: Origin | None = None,
 ) -> str:
     """The README.md of a model: what it learned from, how good it is, what it cannot do.
@@ -71,9 +71,8 @@ def card(
     `words` is how many words it knows, None for a tower with subwords.
     """
     _require_figures(figures)
-    usual = "unknown" if origin is None else "mit"
     parts = [
-        _front_matter(recipe, figures, license or usual),
+        _front_matter(recipe, figures, license),
         f"# {recipe.name}",
         "Probabilistic embeddings for image-text retrieval: every image and every caption becomes "
         "a Gaussian, whose width says how ambiguous it is (Chun et al., CVPR 2021).",
@@ -135,8 +134,8 @@ def _trained(recipe: Recipe, origin: Origin | None) -> str:
     if origin is None:
         return f"Trained on {_part(recipe.data)}, split `{recipe.train_split}`"
     if origin.dataset == "unknown":
-        return "Trained by the authors, on what their file does not say"
-    return f"Trained by the authors on `{origin.dataset}`"
+        return "Trained by the authors' program, on what the file does not say"
+    return f"Trained by the authors' program on `{origin.dataset}`"
 
 
 _NEEDS_NLTK = "Captions are split by nltk: `pip install 'pcme[authors]'`."
@@ -145,8 +144,8 @@ _NEEDS_NLTK = "Captions are split by nltk: `pip install 'pcme[authors]'`."
 def _provenance(origin: Origin) -> str:
     epoch = "" if origin.epoch is None else f", epoch {origin.epoch}"
     text = (
-        "The weights are those of the paper's authors (Chun et al. 2021, "
-        "https://github.com/naver-ai/pcme, MIT), imported from "
+        "The weights come from the program of the paper's authors (Chun et al. 2021, "
+        "https://github.com/naver-ai/pcme; the program is MIT-licensed), imported from "
         f"{json.dumps(origin.file)}{epoch}, SHA-256 `{origin.sha256}`."
     )
     if not origin.scores:
