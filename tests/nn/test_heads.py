@@ -49,13 +49,13 @@ def test_a_given_mean_is_the_vector_and_starts_with_its_cosines():
 
 def test_given_means_lie_about_the_centre_of_what_was_trained_on():
     head = GivenMean(5, HeadOptions(5, means_given=True))
-    parts = [inputs(seed, batch)[1] for seed, batch in ((1, 3), (2, 7))]
-    for part in parts:
-        head(inputs()[0], part, None)
+    parts = [inputs(seed, batch) for seed, batch in ((1, 3), (2, 7))]
+    for local, pooled in parts:
+        head(local, pooled, None)
     head.eval()
-    everything = F.normalize(torch.cat(parts), dim=1)
+    everything = F.normalize(torch.cat([pooled for _, pooled in parts]), dim=1)
     assert torch.allclose(head.centre, everything.mean(0), atol=1e-6)
-    found = head(inputs()[0], parts[1], None)
+    found = head(*parts[1], None)
     assert torch.allclose(found, F.normalize(everything[3:] - everything.mean(0), dim=1), atol=1e-6)
 
 
