@@ -139,7 +139,7 @@ STUDIES = {
         "cub-effnet", "cub", ("test", "seen"), ("train_split=train2", "validation.split=val2"),
         positives="diagonal",
     ),
-    # in half of the time on processors that compute in bfloat16
+    # bfloat16: the blocks that learn take most of the time
     "cub-finetune": Study(
         "cub-effnet-finetune", "cub", ("test", "seen"), always=("precision=bfloat16",), rows=MAIN,
         like="cub", positives="diagonal",

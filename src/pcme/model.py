@@ -7,6 +7,7 @@ A model folder holds `recipe.json`, `weights.safetensors`, `vocab.json`; an impo
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,12 +19,12 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from pcme import atomic, methods, origin, pretrained
+from pcme import atomic, folders, methods, origin, pretrained
 from pcme.data.pixels import ImageError, decode
 from pcme.data.text import Tokeniser, Tokens, Vocab
 from pcme.data.transforms import ImageTransform, normalise
 from pcme.embedding import Embedding, joined
-from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
+from pcme.errors import DataError, FormatError, PcmeError, ShapeError
 from pcme.nn import captions as caption_networks
 from pcme.nn import images as image_networks
 from pcme.nn.towers import CaptionTower, ImageTower
@@ -86,7 +87,7 @@ class Model(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.parameters()).device
+        return next(chain(self.parameters(), self.buffers())).device
 
     @property
     def transform(self) -> ImageTransform:
@@ -193,13 +194,7 @@ class Model(nn.Module):
         return model
 
     def _save_words(self, folder: str | Path) -> Path:
-        target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(
-                f"{target} cannot be the model's folder - {error.strerror or error} - give another"
-            ) from error
+        target = folders.made(folder, "the model's folder")
         self.vocab.save(target / "vocab.json")
         self.images.network.save_files(target / "image")
         self.captions.words.save_files(target / "caption")

@@ -128,6 +128,16 @@ def test_backbones_that_do_not_take_the_vectors_are_refused(tmp_path, changes, s
         train(recipes.get("vectors").changed(changes), tmp_path / "run", data_root=root)
 
 
+def test_a_run_in_which_nothing_learns_is_refused(tmp_path):
+    changes = ["image.features=6", "caption.features=6", "dim=6", 'method={"kind": "vse0"}']
+    with pytest.raises(ConfigError, match='"vse0" has none - set means="learned"'):
+        train(
+            recipes.get("vectors").changed(changes),
+            tmp_path / "run",
+            data_root=vectors(tmp_path / "data"),
+        )
+
+
 def test_pixels_where_vectors_are_wanted_are_refused(tmp_path):
     recipe = recipes.get("aviary-tiny").changed(['image={"kind": "precomputed", "features": 4}'])
     with pytest.raises(ConfigError, match="no vectors"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pcme.cli.output import Json, print_json
+
+if TYPE_CHECKING:
+    from pcme.model import Model
 
 __all__ = ["register"]
 
@@ -45,25 +48,27 @@ def import_checkpoint(
         raise ConfigError(
             f"{out} cannot be the model's folder - {error.strerror or error} - give another --out"
         ) from error
-    recipe = model.recipe
-    facts = {
-        "model": str(out),
-        "source": str(checkpoint),
+    facts = _facts(model)
+    if as_json:
+        print_json({"model": out, "source": str(checkpoint), **facts})
+        return
+    typer.echo(
+        f"ResNet-{facts['depth']}, {facts['dim']:,} dimensions, {facts['words']:,} words, "
+        f"a = {facts['scale']:.4g}, b = {facts['shift']:.4g}"
+    )
+    typer.echo(f"wrote {out}")
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    recipe, learned = model.recipe, model.objective.report()
+    return {
         "recipe": recipe.name,
         "depth": recipe.image.params["depth"],
         "dim": recipe.dim,
         "words": len(model.vocab),
-        "scale": model.objective.report()["scale"],
-        "shift": model.objective.report()["shift"],
+        "scale": learned["scale"],
+        "shift": learned["shift"],
     }
-    if as_json:
-        print_json(facts)
-        return
-    typer.echo(
-        f"ResNet-{facts['depth']}, {recipe.dim:,} dimensions, {len(model.vocab):,} words, "
-        f"a = {facts['scale']:.4g}, b = {facts['shift']:.4g}"
-    )
-    typer.echo(f"wrote {out}")
 
 
 def _free_folder(out: str) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from pcme.errors import ConfigError
 from pcme.model import Model
 from pcme.recipe import Phase
 
@@ -31,6 +32,11 @@ def trained_groups(
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             groups.setdefault(_factor(name, phase), []).append(parameter)
+    if not groups:
+        raise ConfigError(
+            'nothing of the model learns: with means="given" and frozen backbones σ does, and the '
+            f'method "{model.recipe.method.kind}" has none - set means="learned", or another method'
+        )
     return [
         {"params": params, "factor": factor, "weight_decay": phase.weight_decay}
         for factor, params in groups.items()
