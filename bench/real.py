@@ -65,7 +65,7 @@ class Entry:
 
 WARM_STARTS = (0.5, 0.8)
 """The share of a run before the hardest negative counts alone: the longer it does, the worse these
-methods became on validation classes, which matters more than another margin."""
+methods became on CUB's validation classes, which matters more than another margin."""
 
 
 def _pvse(embeddings: int, negatives: str, like: str | None = None) -> Entry:
