@@ -6,7 +6,7 @@ import torch
 from pcme import recipes
 from pcme.data.text import Vocab
 from pcme.data.transforms import normalise
-from pcme.held import cache_folder, kept
+from pcme.held import cache_folder, kept, kept_below
 from pcme.model import Model
 from tests.helpers import photos
 
@@ -41,6 +41,24 @@ def test_what_learns_is_not_part_of_what_is_kept(tmp_path, monkeypatch, model):
     after = [kept(model, data, model.transform, top=top).folder for top in (0, 1)]
     assert before[0] != after[0]
     assert before[1] == after[1]
+
+
+def test_several_cuts_are_kept_in_one_pass(tmp_path, monkeypatch):
+    """The first block sees every image once, and all is as each cut alone gives it."""
+    recipe = recipes.get("aviary-tiny").changed(["image.widths=[4,8,8]"])
+    vocab = Vocab.build(["a red bird"])
+    model = Model(recipe, vocab, torch.randn(len(vocab), 8))
+    data = photos(tmp_path / "images")
+    seen = []
+    model.images.network.blocks()[0].register_forward_hook(lambda *call: seen.append(call[1][0]))
+    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "together"))
+    together = kept_below(model, data, model.transform, [2, 1, 0])
+    assert sum(map(len, seen)) == len(data.images)
+    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "apart"))
+    for top, one in zip([2, 1, 0], together, strict=True):
+        alone = kept(model, data, model.transform, top=top)
+        assert one.folder.name == alone.folder.name
+        assert (one.features == alone.features).all()
 
 
 @pytest.mark.parametrize(

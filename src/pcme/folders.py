@@ -14,6 +14,6 @@ def made(folder: str | Path, role: str) -> Path:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"{target} cannot be {role} - {error.strerror or error} - give another --out"
+            f"{target} cannot be {role} - {error.strerror or error} - give another folder (--out)"
         ) from error
     return target

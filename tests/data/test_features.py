@@ -10,7 +10,7 @@ from torch import nn
 
 from pcme import ConfigError, FormatError, ShapeError
 from pcme.data import Problems
-from pcme.data.features import FeatureCache, digest_of_module
+from pcme.data.features import FeatureCache, Stage, digest_of_module
 from pcme.data.transforms import ImageTransform
 from tests.helpers import photos, picture
 
@@ -197,3 +197,78 @@ def test_all_views_of_a_transform_without_randomness_are_one(tmp_path):
 def test_maps_are_kept_with_their_shape(tmp_path):
     cache = compute(tmp_path / "c", photos(tmp_path / "i"), lambda pixels: pixels.float() / 255)
     assert cache.row(0).shape == (3, 8, 8)
+
+
+def chain(backbone):
+    """Two stages, of which the first counts the images."""
+    return [Stage("below", backbone), Stage("whole", lambda features: 2 * features.relu())]
+
+
+def compute_all(folder, data, stages):
+    return FeatureCache.open_or_compute_all(folder, data, SMALL, stages, batch_size=3)
+
+
+def test_stages_are_computed_in_one_pass_as_they_are_apart(tmp_path):
+    data = photos(tmp_path / "images")
+    backbone = Backbone()
+    together = compute_all(tmp_path / "cache", data, chain(backbone))
+    assert backbone.images == 10
+    below, above = chain(Backbone())
+    apart = [
+        compute(tmp_path / "other", data, below.encode, backbone=below.backbone),
+        compute(
+            tmp_path / "other", data, lambda pixels: above.encode(below.encode(pixels)),
+            backbone=above.backbone,
+        ),
+    ]  # fmt: skip
+    for one, other in zip(together, apart, strict=True):
+        assert one.folder.name == other.folder.name
+        assert np.array_equal(one.features, other.features)
+
+
+@pytest.mark.parametrize("there", [0, 1])
+def test_of_stages_only_what_is_missing_is_written(tmp_path, there):
+    data = photos(tmp_path / "images")
+    whole = compute_all(tmp_path / "other", data, chain(Backbone()))
+    stages = chain(Backbone())
+    compute(tmp_path / "cache", data, lambda pixels: whole_of(stages[: there + 1], pixels),
+            backbone=stages[there].backbone)  # fmt: skip
+    (kept,) = (tmp_path / "cache").glob("*/features.npy")
+    before = kept.stat().st_mtime_ns
+    backbone = Backbone()
+    found = compute_all(tmp_path / "cache", data, chain(backbone))
+    assert backbone.images == 10
+    assert kept.stat().st_mtime_ns == before
+    for one, other in zip(found, whole, strict=True):
+        assert np.array_equal(one.features, other.features)
+
+
+def whole_of(stages, pixels):
+    for stage in stages:
+        pixels = stage.encode(pixels)
+    return pixels
+
+
+def test_a_stage_above_all_that_is_missing_does_not_run(tmp_path):
+    data = photos(tmp_path / "images")
+    below, above = chain(Backbone())
+    compute(tmp_path / "cache", data, lambda pixels: whole_of([below, above], pixels),
+            backbone=above.backbone)  # fmt: skip
+    never = Stage(above.backbone, lambda features: pytest.fail("it is there already"))
+    assert len(compute_all(tmp_path / "cache", data, [below, never])) == 2
+
+
+def test_stages_that_were_cut_short_go_on_from_the_one_furthest_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcme.data.features.SAVE_EVERY", 1)
+    data = photos(tmp_path / "images")
+    with pytest.raises(RuntimeError, match="power cut"):
+        compute(tmp_path / "cache", data, Backbone(fail_after=5), backbone="below")
+    with pytest.raises(RuntimeError, match="power cut"):
+        compute_all(tmp_path / "cache", data, chain(Backbone(fail_after=3)))
+    rest = Backbone()
+    resumed = compute_all(tmp_path / "cache", data, chain(rest))
+    assert rest.images == 7
+    whole = compute_all(tmp_path / "other", data, chain(Backbone()))
+    for one, other in zip(resumed, whole, strict=True):
+        assert np.array_equal(one.features, other.features)
+        assert one.usable.all()

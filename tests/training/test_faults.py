@@ -213,7 +213,7 @@ def test_two_images_are_enough(tmp_path):
 def test_a_file_cannot_be_the_runs_folder(tmp_path):
     (tmp_path / "file").touch()
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(ConfigError, match=r"cannot be the run's folder - .*another --out"):
+        with pytest.raises(ConfigError, match=r"cannot be the run's folder - .*another folder"):
             train(SHORT, out)
 
 

@@ -1,5 +1,6 @@
 """Phases: which parameters learn, which are held, and at what rate."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 
 from pcme import ConfigError, recipes
+from pcme.data.features import FeatureCache
 from pcme.data.text import Vocab
 from pcme.model import Model
 from pcme.recipe import Phase
@@ -90,6 +92,34 @@ def test_blocks_that_are_held_are_computed_once(tmp_path, monkeypatch):
     for name, value in kept.items():
         same = torch.equal(value, pixels[name])
         assert same if name.startswith(held) else torch.allclose(value, pixels[name], atol=0.02)
+
+
+def passes(monkeypatch, phases, folder):
+    """How many times each training image goes through the first block before it is embedded."""
+    asked = []
+    real = FeatureCache.open_or_compute_all.__func__
+
+    def noted(cls, place, dataset, transform, stages, **options):
+        missing = {p.parent.name for p in place.glob("*/manifest.json")}
+        found = real(cls, place, dataset, transform, stages, **options)
+        asked.append(any(cache.folder.name not in missing for cache in found))
+        return found
+
+    monkeypatch.setenv("PCME_CACHE", str(folder / "cache"))
+    monkeypatch.setattr(FeatureCache, "open_or_compute_all", classmethod(noted))
+    train(SHORT.changed([f"phases={json.dumps(phases)}"]), folder / "run")
+    monkeypatch.undo()
+    return sum(asked) - 1  # one is of the validation images
+
+
+def test_what_a_later_phase_takes_is_kept_in_the_same_pass(tmp_path, monkeypatch):
+    """Unless a phase in between changes the blocks it comes from."""
+    epoch = {"epochs": 1, "learning_rate": 1e-3}
+    frozen, cut = {**epoch, "backbone": "frozen"}, {**epoch, "backbone": 1}
+    assert passes(monkeypatch, [frozen, cut], tmp_path / "ahead") == 1
+    assert kept_parts(tmp_path / "ahead") == {"train": 2, "val": 1}
+    whole = {**epoch, "backbone": "all"}
+    assert passes(monkeypatch, [frozen, whole, cut], tmp_path / "changed") == 2
 
 
 def test_an_augmented_image_is_kept_in_as_many_views_as_asked_for(tmp_path, monkeypatch):

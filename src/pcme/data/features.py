@@ -5,20 +5,21 @@ mapped, `usable.npy` [n], and `manifest.json`, written last. Its name ends in a 
 the features depend on: the ids and stamps of the images (size and time of change of files), the
 transform and the number of its draw, and the backbone's own digest. A changed file or backbone has
 another digest, so stale features are never read. A computation that was cut short goes on where it
-stopped.
+stopped. What several parts of a backbone give, one after the other, is computed in one go.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from filelock import FileLock
-from jaxtyping import Bool, Float, Float16, UInt8
+from jaxtyping import Bool, Float, Float16, Int64, Shaped, UInt8
 from torch import Tensor, nn
 
 from pcme import atomic
@@ -29,13 +30,26 @@ from pcme.data.streams import stream
 from pcme.data.transforms import ImageTransform
 from pcme.errors import ConfigError, FormatError, ShapeError
 
-__all__ = ["FeatureCache", "digest_of_module"]
+__all__ = ["FeatureCache", "Stage", "digest_of_module"]
 
 FORMAT_VERSION = 1
 SAVE_EVERY = 16
 """Batches between two notes of how far the computation has come."""
 
 Encode = Callable[[UInt8[Tensor, "b 3 h w"]], Float[Tensor, "b ..."]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a backbone whose output is kept.
+
+    `backbone` is the digest of all that the output depends on, the stages before among it, for
+    example `digest_of_module(module)`; `encode` takes what the stage before gives, the first of
+    them 8-bit pixels.
+    """
+
+    backbone: str
+    encode: Callable[[Shaped[Tensor, "b ..."]], Float[Tensor, "b ..."]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +77,32 @@ class FeatureCache:
     ) -> "FeatureCache":
         """The features below `folder`, computed first unless they are there already.
 
-        `encode` maps pixels to features; `backbone` is the digest of what it computes, for example
-        `digest_of_module(module)`. Of a random transform one draw is kept for every image, and
-        `view` numbers it. `progress(done, total)` is called after every batch.
+        `encode` maps pixels to features; `backbone` is the digest of what it computes.
+        """
+        (found,) = cls.open_or_compute_all(
+            folder, dataset, transform, [Stage(backbone, encode)], view=view,
+            batch_size=batch_size, workers=workers, problems=problems, progress=progress,
+        )  # fmt: skip
+        return found
+
+    @classmethod
+    def open_or_compute_all(
+        cls,
+        folder: Path,
+        dataset: CaptionDataset,
+        transform: ImageTransform,
+        stages: Sequence[Stage],
+        *,
+        view: int | None = None,
+        batch_size: int = 32,
+        workers: int = 2,
+        problems: Problems | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> "list[FeatureCache]":
+        """What every stage of a backbone gives, in one pass over the images for all of them.
+
+        Of a random transform one draw is kept for every image, and `view` numbers it.
+        `progress(done, total)` is called after every batch.
         """
         if not transform.deterministic and view is None:
             raise ConfigError(
@@ -73,15 +110,22 @@ class FeatureCache:
                 "transform - use ImageTransform.evaluation, number a view, or train on images"
             )
         seen = None if transform.deterministic else view
-        name = f"{dataset.name}-{dataset.split}-{_digest(dataset, transform, backbone, seen)}"
-        final = Path(folder) / name.replace(":", "-").replace("/", "-")
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{final}.lock"):  # two runs that need the same features compute them once
-            if not (final / "manifest.json").is_file():
+        finals = [folder / _name(dataset, transform, stage.backbone, seen) for stage in stages]
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as locks:  # two runs that need the same features compute them once
+            for final in sorted(finals):  # in one order, or each could wait for the other
+                locks.enter_context(FileLock(f"{final}.lock"))
+            missing = [not (final / "manifest.json").is_file() for final in finals]
+            if any(missing):
                 noted = problems if problems is not None else Problems()
                 batches = _Batches(dataset, transform, seen, batch_size, workers, noted)
-                _compute(final, len(dataset.images), batches, encode, progress)
-        return cls.open(final)
+                count = len(dataset.images)
+                drafts = [
+                    _Draft(final, count) if wanted else None
+                    for final, wanted in zip(finals, missing, strict=True)
+                ]
+                _compute(drafts, batches, stages, progress)
+        return [cls.open(final) for final in finals]
 
     @classmethod
     def open(cls, folder: Path) -> "FeatureCache":
@@ -147,6 +191,14 @@ class _Batches:
         )
 
 
+def _name(
+    dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None
+) -> str:
+    """The folder of these features."""
+    name = f"{dataset.name}-{dataset.split}-{_digest(dataset, transform, backbone, view)}"
+    return name.replace(":", "-").replace("/", "-")
+
+
 def _digest(
     dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None
 ) -> str:
@@ -156,44 +208,73 @@ def _digest(
     return seen.hexdigest()[:16]
 
 
+class _Draft:
+    """Features on their way: a folder beside the final one, which then gets its name at once."""
+
+    def __init__(self, final: Path, count: int) -> None:
+        self.final, self.count = final, count
+        self.folder = final.with_name(f"{final.name}.partial")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        atomic.clean(self.folder)
+        self.done, self.features = _resumed(self.folder, count)
+        self.usable = _saved_rows(self.folder, count, self.done)
+
+    def put(self, indices: Int64[np.ndarray, " b"], values: Float16[np.ndarray, "b ..."]) -> None:
+        if self.features is None:
+            self.features = _new_features(self.folder, (self.count, *values.shape[1:]))
+        self.features[indices] = values
+        self.usable[indices] = True
+        self.done = int(indices[-1]) + 1
+
+    def note(self) -> None:
+        """Make durable what has been computed, then say so."""
+        if self.features is None:
+            raise FormatError(f"{self.final.name}: none of the {self.count} images can be used")
+        self.features.flush()
+        with atomic.replacing(self.folder / "usable.npy") as draft, draft.open("wb") as file:
+            np.save(file, self.usable)
+        atomic.write_text(self.folder / "done.json", json.dumps({"done": self.done}))
+
+    def finish(self) -> None:
+        """Give the folder its name: whoever sees that sees all of it."""
+        self.note()
+        assert self.features is not None, "noted"
+        manifest = {"format_version": FORMAT_VERSION, "shape": list(self.features.shape)}
+        atomic.write_text(self.folder / "manifest.json", json.dumps(manifest))
+        os.replace(self.folder, self.final)
+
+
 def _compute(
-    final: Path,
-    count: int,
+    drafts: Sequence[_Draft | None],
     batches: _Batches,
-    encode: Encode,
+    stages: Sequence[Stage],
     progress: Callable[[int, int], None],
 ) -> None:
-    """Fill final.partial, then give it its name: whoever sees the name sees all of it."""
-    partial = final.with_name(f"{final.name}.partial")
-    partial.mkdir(parents=True, exist_ok=True)
-    atomic.clean(partial)
-    done, features = _resumed(partial, count)
-    usable = _saved_rows(partial, count, done)
-    for number, (indices, pixels) in enumerate(batches.from_image(done), start=1):
-        values = _encoded(encode, pixels)
-        if features is None:
-            features = _new_features(partial, (count, *values.shape[1:]))
-        features[indices] = values
-        usable[indices] = True
-        done = int(indices[-1]) + 1
+    """Fill the drafts with what their stages give, from where the one furthest behind stopped."""
+    wanted = [draft for draft in drafts if draft is not None]
+    last = max(place for place, draft in enumerate(drafts) if draft is not None)
+    steps = list(zip(stages, drafts, strict=True))[: last + 1]
+    start = min(draft.done for draft in wanted)
+    for number, (indices, pixels) in enumerate(batches.from_image(start), start=1):
+        values: Tensor = pixels
+        for stage, draft in steps:
+            with torch.no_grad():
+                values = stage.encode(values)
+            if draft is not None:
+                draft.put(indices, _narrow(values, len(pixels)))
         if number % SAVE_EVERY == 0:
-            _note(partial, features, usable, done)
-        progress(done, count)
-    if features is None:
-        raise FormatError(f"{final.name}: none of the {count} images can be used")
-    _note(partial, features, usable, count)
-    manifest = {"format_version": FORMAT_VERSION, "shape": list(features.shape)}
-    atomic.write_text(partial / "manifest.json", json.dumps(manifest))
-    os.replace(partial, final)
+            for draft in wanted:
+                draft.note()
+        progress(int(indices[-1]) + 1, wanted[0].count)
+    for draft in wanted:
+        draft.finish()
 
 
-def _encoded(encode: Encode, pixels: UInt8[Tensor, "b 3 h w"]) -> Float16[np.ndarray, "b ..."]:
-    with torch.no_grad():
-        values = encode(pixels)
-    if values.ndim not in (3, 4) or len(values) != len(pixels):
+def _narrow(values: Float[Tensor, "b ..."], count: int) -> Float16[np.ndarray, "b ..."]:
+    if values.ndim not in (3, 4) or len(values) != count:
         raise ShapeError(
-            f"a backbone must give features [{len(pixels)}, sites, d] or maps [{len(pixels)}, c, "
-            f"h, w] - got {tuple(values.shape)}"
+            f"a backbone must give features [{count}, sites, d] or maps [{count}, c, h, w] - got "
+            f"{tuple(values.shape)}"
         )
     narrow: Float16[np.ndarray, "b ..."] = values.to(torch.float16).cpu().numpy()
     if not np.isfinite(narrow).all():
@@ -228,11 +309,3 @@ def _saved_rows(folder: Path, count: int, done: int) -> Bool[np.ndarray, " n"]:
         return np.zeros(count, np.bool_)
     saved: Bool[np.ndarray, " n"] = np.load(folder / "usable.npy", allow_pickle=False)
     return saved
-
-
-def _note(folder: Path, features: np.memmap, usable: Bool[np.ndarray, " n"], done: int) -> None:
-    """Make durable what has been computed, then say so."""
-    features.flush()
-    with atomic.replacing(folder / "usable.npy") as draft, draft.open("wb") as file:
-        np.save(file, usable)
-    atomic.write_text(folder / "done.json", json.dumps({"done": done}))

@@ -22,7 +22,7 @@ from pcme.data.transforms import ImageTransform
 from pcme.data.vectors import Coverage, WordVectors
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.running import dataset_of
-from pcme.held import kept
+from pcme.held import kept, kept_below
 from pcme.model import Model
 from pcme.nn.heads import linear
 from pcme.optim import ExponentialAverage
@@ -216,10 +216,7 @@ def _features(
 
     A frozen backbone is held as a whole; one whose last blocks learn, up to those.
     """
-    network = run.model.images.network
-    top = phase.backbone if isinstance(phase.backbone, int) else 0
-    partly = network.chained and 0 < top < len(network.blocks())
-    if phase.task != "match" or not (phase.backbone == "frozen" or partly):
+    if not _is_held(run, phase):
         return ()
     views = 1 if transform.deterministic else run.recipe.augment.views
     if views is None:
@@ -228,19 +225,47 @@ def _features(
             "its features of four draws of every image"
         )
         return ()
+    # What later phases take is kept in the same pass: the backbone runs once for all of them.
+    tops = [*_tops_ahead(run, phase), _top(phase)]
     return [
-        kept(
+        kept_below(
             run.model,
             run.train_set,
             transform,
-            top=top,
+            tops,
             view=view,
             workers=run.workers,
             problems=run.problems,
             progress=partial(_progress, said, view, views),
-        )
+        )[-1]
         for view in range(views)
     ]
+
+
+def _is_held(run: Run, phase: Phase) -> bool:
+    """Whether the phase takes what a part of the backbone gives, and that can be kept."""
+    network = run.model.images.network
+    partly = network.chained and 0 < _top(phase) < len(network.blocks())
+    return phase.task == "match" and (phase.backbone == "frozen" or partly)
+
+
+def _top(phase: Phase) -> int:
+    """How many of the last blocks learn in a phase that holds the others."""
+    return phase.backbone if isinstance(phase.backbone, int) else 0
+
+
+def _tops_ahead(run: Run, phase: Phase) -> list[int]:
+    """Of the phases after this one, the blocks that learn, while those below are still as now."""
+    number = run.recipe.phases.index(phase)
+    tops: list[int] = []
+    lowest = _top(phase)
+    for later in run.recipe.phases[number + 1 :]:
+        if not _is_held(run, later):
+            break
+        if _top(later) > lowest:
+            lowest = _top(later)
+            tops.insert(0, lowest)
+    return tops
 
 
 def _progress(said: Reporter, view: int, views: int, done: int, total: int) -> None:
