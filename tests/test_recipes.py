@@ -93,8 +93,8 @@ def test_in_what_two_of_them_differ():
         "validation.every_epochs": (2, 1),
     }
     keys = set(difference(get("cub-effnet-finetune"), get("cub-effnet")))
-    others = {key for key in keys if not key.startswith("phases.1.")}
-    assert others == {"name", "image.variant", "augment.size"}
+    others = {key for key in keys if not key.startswith(("phases.1.", "image."))}
+    assert others == {"name", "augment.size", "augment.views"}
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,12 @@ def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
     kind = get(name).data.kind
     make = {"cub": small_cub, "flickr8k": small_flickr}[kind]
     root = make(tmp_path / kind, real(kind))
-    changes = [f"phases.{number}.warmup_steps=1" for number in range(len(get(name).phases))]
-    recipe = get(name).changed(["dim=32", "phases.0.epochs=1", *changes])
+    short = [
+        f"phases.{number}.{change}"
+        for number in range(len(get(name).phases))
+        for change in ("epochs=1", "warmup_steps=1")
+    ]
+    recipe = get(name).changed(["dim=32", "augment.views=2", *short])
     train(recipe, tmp_path / "run", data_root=root, workers=0)
     records = [
         json.loads(line)
