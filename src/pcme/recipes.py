@@ -166,7 +166,7 @@ CUB_EFFNET_FINETUNE = CUB_EFFNET.model_copy(
 own, would make a grid of 9x9 sites out of 8x8, for a fifth more work), and after the heads the last
 stage and head of both learn too: the paper's second phase (§C.2) in small. What the blocks below
 make of six draws of each image is kept, so that a step costs little more than the blocks that
-learn. `--set precision=bfloat16` halves their time on a processor that knows it.
+learn. `--set precision=bfloat16` is faster on a processor that knows it.
 """
 
 FLICKR8K_EFFNET = CUB_EFFNET.model_copy(
