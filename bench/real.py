@@ -153,7 +153,7 @@ STUDIES = {
         "cub-effnet-finetune", "cub", ("test", "seen"), rows=MAIN, like="cub",
         always=("precision=bfloat16", *ONE_BACKBONE), positives="diagonal",
     ),
-    # the recipe itself, for the rows that were best in small
+    # the recipe itself, with its own method and two others; hours, so not all the main rows
     "cub-joined": Study(
         "cub-effnet-finetune", "cub", ("test", "seen"), always=("precision=bfloat16",), like="cub",
         rows=("InfoNCE", "PCME, J = 7", "PCME, analytic"), positives="diagonal",

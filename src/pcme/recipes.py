@@ -163,7 +163,7 @@ CUB_EFFNET_FINETUNE = CUB_EFFNET.model_copy(
     }
 )  # fmt: skip
 """`cub-effnet` with more time: EfficientNet-Lite0 and 2 side by side at 256 pixels (260, Lite2's
-own, would make a grid of 9x9 sites out of 8x8, for a fifth more work), and after the heads the last
+own, would make a grid of 9x9 sites out of 8x8, a quarter more work), and after the heads the last
 stage and head of both learn too: the paper's second phase (§C.2) in small. What the blocks below
 make of six draws of each image is kept, so that a step costs little more than the blocks that
 learn. `--set precision=bfloat16` is faster on a processor that knows it.
