@@ -25,7 +25,7 @@ bench: $(INSTALLED) ## Measure speed against the literal transcription of the pa
 	@$(BIN)/python -m bench
 
 truth: $(INSTALLED) ## Every method against the exact truth, three seeds (hours); writes docs/SIGMA.md
-	@$(BIN)/python -m bench.truth
+	@$(BIN)/python -m studies.truth
 
 clean: ## Remove the environment and every cache
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

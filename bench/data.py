@@ -12,12 +12,12 @@ import torch
 from PIL import Image
 
 from bench.measure import Row, best, faster, within
-from pcme.data.aviary import Aviary
-from pcme.data.batches import Loader
+from pcme.data.aviary.dataset import Aviary
 from pcme.data.dataset import CaptionDataset, Files
-from pcme.data.samplers import ShuffledPairs
-from pcme.data.text import Vocab
-from pcme.data.transforms import ImageTransform
+from pcme.data.images.transforms import ImageTransform
+from pcme.data.loading.batches import Loader
+from pcme.data.loading.samplers import ShuffledPairs
+from pcme.data.text.tokens import Vocab
 
 WORKERS = 2
 BATCH = 32

@@ -17,11 +17,10 @@ import torch
 
 from bench.measure import Row, best, within
 from pcme import CaptionDataset, Gaussian, scores
+from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.dataset import Files, Named
-from pcme.data.streams import stream as numpy_stream
 from pcme.evaluation import Evaluation, Protocol, cost, evaluated, protocol
 from pcme.evaluation.passes import same_either_way
-from pcme.sampling import stream
 from pcme.scores import Score
 
 IMAGES, PER_IMAGE, DIM, LABELS = 5_000, 5, 1_024, 80
@@ -82,7 +81,7 @@ def coco_shape() -> tuple[Gaussian, Gaussian, Protocol]:
 
 def _gaussians(count: int, name: str) -> Gaussian:
     """Unit means and log σ about N(-3.6, 0.3), as a trained model gives them."""
-    generator = stream(0, "bench", name)
+    generator = torch_stream(0, "bench", name)
     mean = torch.nn.functional.normalize(torch.randn(count, DIM, generator=generator))
     return Gaussian(mean, -3.6 + 0.3 * torch.randn(count, DIM, generator=generator))
 

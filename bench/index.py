@@ -20,7 +20,7 @@ import torch
 
 from bench.measure import Row, best, faster, within
 from pcme import Gaussian, Model, SearchIndex, recipes, scores
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.index.tuning import Tuning
 
 ROWS, DIM, QUERIES = 1_000_000, 256, 200

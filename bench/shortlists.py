@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench.tables import between_marks
 from pcme import Gaussian, data, load
 from pcme.embedding import Embedding, joined
 from pcme.index.lifts import DensityLift, DistanceLift, Lift
 from pcme.model import Model
 from pcme.scores.base import Score
 from pcme.scores.densities import DensityScore
+from studies.tables import between_marks
 
 PAGE = Path(__file__).parents[1] / "docs" / "SEARCH.md"
 SPECIES, QUERIES, FITTED = 1000, 300, 1000

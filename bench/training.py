@@ -13,19 +13,19 @@ from torch import Tensor, nn
 from bench.data import photographs
 from bench.measure import Row, best, faster, no_larger, within
 from pcme import recipes
-from pcme.data.batches import Batch, Loader
+from pcme.core.random import torch_stream
 from pcme.data.dataset import CaptionDataset, Files
-from pcme.data.samplers import ShuffledPairs
-from pcme.data.text import Vocab
-from pcme.data.transforms import ImageTransform, normalise
+from pcme.data.images.transforms import ImageTransform, normalise
+from pcme.data.loading.batches import Batch, Loader
+from pcme.data.loading.samplers import ShuffledPairs
+from pcme.data.text.tokens import Vocab
 from pcme.embedding import Gaussian
 from pcme.model import Model
 from pcme.nn import images as image_networks
 from pcme.nn.recurrent import StackedBiGRU
-from pcme.optim import AdamP, clip_gradients
-from pcme.recipe import Phase, Recipe
-from pcme.sampling import stream
+from pcme.recipes.schema import Phase, Recipe
 from pcme.training import Reporter, Run, train
+from pcme.training.optim import AdamP, clip_gradients
 from pcme.training.phases import set_mode, trained_groups
 
 BATCH, DIM, SITES, WIDTH = 128, 512, 49, 1280
@@ -51,7 +51,7 @@ def bench_step() -> list[Row]:
         total.backward()
 
     def loss() -> None:
-        model.objective(*embedded, batch.matches, stream(0, "bench")).total.backward()
+        model.objective(*embedded, batch.matches, torch_stream(0, "bench")).total.backward()
 
     def update() -> None:
         clip_gradients([p for group in groups for p in group["params"]], 2.0)
@@ -61,7 +61,7 @@ def bench_step() -> list[Row]:
         data()
         images, captions = _encoded(model, batch)
         optimiser.zero_grad(set_to_none=True)
-        model.objective(images, captions, batch.matches, stream(0, "bench")).total.backward()
+        model.objective(images, captions, batch.matches, torch_stream(0, "bench")).total.backward()
         update()
 
     whole()
@@ -85,7 +85,7 @@ def bench_gru() -> list[Row]:
 
 
 def _gru_row(which: str, batch: int, *, inputs: int, hidden: int) -> Row:
-    generator = stream(0, "bench")
+    generator = torch_stream(0, "bench")
     ours = StackedBiGRU(inputs, hidden, stacks=2, generator=generator)
     theirs = [nn.GRU(inputs, hidden, batch_first=True, bidirectional=True) for _ in range(2)]
     lengths = torch.randint(8, 18, (batch,), generator=generator)
@@ -123,7 +123,7 @@ def bench_overhead() -> list[Row]:
         ])  # fmt: skip
         timer = StepTimes()
         train(recipe, root / "run", data_root=root / "data", reporter=timer)
-    network = image_networks.create("resnet", depth=50).build(stream(0, "bench")).train()
+    network = image_networks.create("resnet", depth=50).build(torch_stream(0, "bench")).train()
     pixels = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8)
 
     def bare() -> None:
@@ -195,7 +195,7 @@ def _heads_on_features() -> tuple[Model, Loader, Phase]:
         'method={"kind": "pcme", "likelihood": "sampled", "samples": 7}',
     ])  # fmt: skip
     vocab = Vocab.build(captions)
-    vectors = torch.randn(len(vocab), 300, generator=stream(0, "bench"))
+    vectors = torch.randn(len(vocab), 300, generator=torch_stream(0, "bench"))
     loader = Loader(
         dataset,
         ShuffledPairs(dataset, BATCH, seed=0),

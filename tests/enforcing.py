@@ -6,14 +6,17 @@ import jaxtyping
 from beartype import BeartypeConf, beartype
 
 HERE = Path(__file__).parent.parent / "src" / "pcme"
-COMPILED = {"fused"}
-"""What numba compiles cannot be wrapped."""
+COMPILED = {"compiled", "products"}
+"""Modules of `kernels` that numba compiles; compiled functions cannot be wrapped."""
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float
 
 
 def pytest_configure():
     """Only as a plugin: the collection of doctests imports this file, too."""
-    modules = {path.stem for path in HERE.iterdir() if not path.name.startswith("_")} - COMPILED
-    names = [f"pcme.{name}" for name in sorted(modules)]
+    modules = {path.stem for path in HERE.iterdir() if not path.name.startswith("_")} - {"kernels"}
+    kernels = {f"kernels.{path.stem}" for path in (HERE / "kernels").glob("*.py")}
+    names = [
+        f"pcme.{name}" for name in sorted(modules | (kernels - {f"kernels.{c}" for c in COMPILED}))
+    ]
     jaxtyping.install_import_hook(names, "tests.enforcing.check")

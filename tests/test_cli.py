@@ -39,9 +39,9 @@ def break_demo(monkeypatch, error: Exception) -> None:
     def main(*_: object, **__: object) -> None:
         raise error
 
-    module = ModuleType("pcme.demo")
+    module = ModuleType("pcme.showcase.demo")
     module.run = main  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pcme.demo", module)
+    monkeypatch.setitem(sys.modules, "pcme.showcase.demo", module)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["list", "scores", "--help"], ["version"]])

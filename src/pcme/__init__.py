@@ -48,38 +48,39 @@ if TYPE_CHECKING:
     import pcme.metrics as metrics
     import pcme.recipes as recipes
     import pcme.scores as scores
-    from pcme.algebra import all_of, any_of, but_not
-    from pcme.confidence import Confidence
     from pcme.data.dataset import CaptionDataset
     from pcme.embedding import Gaussian, Points
     from pcme.errors import ConfigError, DataError, FormatError, PcmeError, ShapeError
     from pcme.index import Hits, SearchIndex
-    from pcme.likelihood import pair_nll
-    from pcme.matches import Matches
+    from pcme.methods.likelihood import pair_nll
     from pcme.model import Model, load
-    from pcme.ranking import Ranking
+    from pcme.retrieval.matches import Matches
+    from pcme.retrieval.ranking import Ranking
+    from pcme.scores.combine import all_of, any_of, but_not
     from pcme.training import train
+    from pcme.uncertainty import Confidence
 else:  # a type checker must not see __getattr__: it would accept any misspelt name
     _HOME = {
         "CaptionDataset": "data.dataset",
-        "Confidence": "confidence",
+        "Confidence": "uncertainty",
         "ConfigError": "errors",
         "DataError": "errors",
         "FormatError": "errors",
         "Gaussian": "embedding",
         "Hits": "index",
-        "Matches": "matches",
+        "Matches": "retrieval.matches",
         "Model": "model",
         "PcmeError": "errors",
         "Points": "embedding",
-        "Ranking": "ranking",
+        "Ranking": "retrieval.ranking",
         "SearchIndex": "index",
         "ShapeError": "errors",
-        "all_of": "algebra",
-        "any_of": "algebra",
-        "but_not": "algebra",
+        "all_of": "scores.combine",
+        "any_of": "scores.combine",
+        "but_not": "scores.combine",
         "load": "model",
-        "pair_nll": "likelihood",
+        "metrics": "retrieval.metrics",
+        "pair_nll": "methods.likelihood",
         "train": "training",
     }
 
@@ -90,7 +91,7 @@ else:  # a type checker must not see __getattr__: it would accept any misspelt n
         from importlib import import_module
 
         module = import_module(f"{__name__}.{_HOME.get(name, name)}")
-        value = getattr(module, name) if name in _HOME else module
+        value = getattr(module, name, module)
         return globals().setdefault(name, value)
 
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pcme import atomic
+from pcme.core import files
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 FORMAT_VERSION = "1"
@@ -239,7 +239,7 @@ def _save(tensors: dict[str, Tensor], kind: str, path: Path) -> None:
     ):  # safetensors refuses shared memory
         whole = {name: t.clone() for name, t in whole.items()}
     try:
-        with atomic.replacing(path) as draft:
+        with files.replacing(path) as draft:
             save_file(whole, draft, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise FormatError(

@@ -6,9 +6,9 @@ import torch
 
 from pcme import recipes
 from pcme.analysis import Subject
-from pcme.data.aviary import Aviary
+from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.evaluation import embed
 from pcme.model import Model
 

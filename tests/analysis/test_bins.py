@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from pcme import DataError, metrics
+from pcme import DataError
 from pcme.analysis.base import silent
 from pcme.analysis.bins import Bins, in_bins, judged
+from pcme.retrieval import metrics
 from tests.analysis.subjects import subject
 
 

@@ -8,7 +8,7 @@ import pytest
 from pcme import evaluation
 from pcme.analysis import Subject
 from pcme.analysis.calibration import WITHHELD, WRITTEN, Calibration, best_of_each, roc
-from pcme.calibration import auroc
+from pcme.uncertainty.statistics import auroc
 from tests.analysis.subjects import subject
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pcme.analysis import Subject
 from pcme.analysis.erasing import Erasing, curve
-from pcme.uncertainty import RATIOS, delete_words, width
+from pcme.uncertainty.perturbation import RATIOS, delete_words, width
 from tests.analysis.subjects import subject, untrained, world
 
 

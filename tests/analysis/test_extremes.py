@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pcme import metrics
 from pcme.analysis.extremes import Extremes
-from pcme.uncertainty import width
+from pcme.retrieval import metrics
+from pcme.uncertainty.perturbation import width
 from tests.analysis.subjects import subject
 
 

@@ -6,7 +6,7 @@ import pytest
 from pcme import DataError
 from pcme.analysis import Subject
 from pcme.analysis.influence import Influence, without_each
-from pcme.uncertainty import width
+from pcme.uncertainty.perturbation import width
 from tests.analysis.subjects import subject, untrained, world
 
 

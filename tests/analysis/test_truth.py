@@ -7,8 +7,8 @@ import pytest
 
 from pcme.analysis import Subject
 from pcme.analysis.truth import Truth, expected_matches, grouped
-from pcme.calibration import rank_correlation
-from pcme.uncertainty import width
+from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.statistics import rank_correlation
 from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained, world
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from pcme import DataError
 from pcme.analysis.words import Words, tf_idf
-from pcme.data.text import tokenise
-from pcme.uncertainty import width
+from pcme.data.text.tokens import tokenise
+from pcme.uncertainty.perturbation import width
 from tests.analysis.subjects import subject
 
 CORPUS = [frozenset(text.split()) for text in ("a bird", "a jay", "a bird sings", "a jay sings")]

@@ -120,7 +120,7 @@ def test_a_model_without_sigma_is_told_what_would_work(means_only, tmp_path):
 def test_a_folder_that_cannot_be_made_is_an_error_to_mend(run_folder, tmp_path):
     (tmp_path / "file").write_text("")
     done = run(run_folder, "toy", "--out", tmp_path / "file" / "out", "--set", "steps=1")
-    assert (done.exit_code, "give another folder (--out)" in done.stderr) == (2, True)
+    assert (done.exit_code, "Give another folder (--out)" in done.stderr) == (2, True)
 
 
 def test_analyses_are_listed():

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from pcme import recipes
 from pcme.cli import app
-from pcme.confidence import Confidence
 from pcme.training import train
+from pcme.uncertainty import Confidence
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from pcme.cli import app
-from tests.data.test_pixels import png_header
+from tests.data.images.test_decoding import png_header
 from tests.helpers import picture
 
 

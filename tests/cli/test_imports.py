@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import pcme
 from pcme.cli import app
-from tests.authors import theirs
+from tests.model.authors import theirs
 
 
 def run(*arguments):

@@ -46,6 +46,6 @@ def test_a_page_that_cannot_be_written_is_said_before_the_work(run, tmp_path, mo
     def never(*_, **__):
         raise AssertionError("nothing is to be gathered")
 
-    monkeypatch.setattr("pcme.report.gathered", never)
+    monkeypatch.setattr("pcme.showcase.gathered", never)
     result = called(run, "--out", tmp_path)
     assert (result.exit_code, "it is a folder" in " ".join(result.stderr.split())) == (2, True)

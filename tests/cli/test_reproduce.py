@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from pcme import reproduce as package
 from pcme.cli import app
 from pcme.cli.reproduce import _duration
-from pcme.reproduce.results import write
+from pcme.reproduce.outcome import write
 from tests.reproduce.tiny import RESULT
 
 

@@ -10,8 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from pcme import Points, SearchIndex
-from pcme.calibrating import calibrate
 from pcme.cli import app
+from pcme.uncertainty.calibrate import calibrate
 from tests.helpers import picture
 from tests.index.worlds import split, untrained
 
@@ -77,7 +77,7 @@ def test_filters_thresholds_and_exactness(world):
 
 def test_combinations(world):
     index = SearchIndex.open(world / "index")
-    from pcme.algebra import all_of, any_of, but_not
+    from pcme.scores.combine import all_of, any_of, but_not
 
     both = record(world / "index", "a red bird", "--and", "water")
     assert both == json.loads(json.dumps(index.search(all_of(["a red bird", "water"])).record()))

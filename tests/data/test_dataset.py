@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pcme import ConfigError, DataError, ShapeError
-from pcme.data.coco import COCO
 from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Remembered, Subset
-from pcme.data.pixels import ImageError
+from pcme.data.formats.coco import COCO
+from pcme.data.images.decoding import ImageError
 from tests.helpers import picture
 
 

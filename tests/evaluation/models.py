@@ -3,7 +3,7 @@
 import torch
 
 from pcme import recipes
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.model import Model
 
 SMALL = ["data.test_species=4", "data.test_images=3", "data.val_species=3", "data.val_images=2"]

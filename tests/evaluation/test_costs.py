@@ -58,9 +58,9 @@ def test_the_steps_of_the_density_kernel_are_those_in_its_source():
     import inspect
     import textwrap
 
-    from pcme import fused
+    from pcme.kernels import compiled
 
-    source = ast.parse(textwrap.dedent(inspect.getsource(fused._make_sums)))
+    source = ast.parse(textwrap.dedent(inspect.getsource(compiled._make_sums)))
     loops = [node for node in ast.walk(source) if isinstance(node, ast.For)]
     inner = min(
         (loop for loop in loops if any(isinstance(n, ast.Div) for n in ast.walk(loop))),

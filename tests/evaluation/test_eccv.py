@@ -13,7 +13,7 @@ import pytest
 from pcme import ConfigError, DataError, Ranking, scores
 from pcme.data.dataset import CaptionDataset, Files
 from pcme.evaluation import eccv, evaluated, protocol
-from pcme.evaluation.judging import OWN, judged
+from pcme.evaluation.judge import OWN, judged
 from pcme.evaluation.relations import Relation
 from tests.evaluation.splits import embeddings, toy
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import DataError, Matches, Points, Ranking, metrics, scores
-from pcme.evaluation import evaluated, name_of, protocol, retrieval, within
+from pcme import DataError, Matches, Points, Ranking, scores
+from pcme.evaluation import evaluated, name_of, protocol, retrieval
 from pcme.evaluation.passes import same_either_way
-from pcme.evaluation.plausible import RADII
+from pcme.retrieval import metrics
+from pcme.retrieval.plausible import RADII
 from pcme.scores.plans import LiftedPlan
 from tests.evaluation.splits import embeddings, toy
 from tests.helpers import random_gaussians
@@ -28,22 +29,6 @@ def test_both_directions_are_the_metrics_of_the_score():
         np.nanmean(metrics.recall(matrix.T.copy(), matches.T, 1))
     )
     assert found["t2i"]["chance"] == pytest.approx(1 / 3)
-
-
-def test_within_against_a_loop():
-    generator = torch.Generator().manual_seed(0)
-    items = Points(torch.randn(12, 1, 4, generator=generator))
-    classes = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0, 0, 1, 7])
-    found = within(scores.create("mean"), items, classes)
-    for i in range(12):
-        others = [j for j in range(12) if j != i]
-        nearest = sorted(others, key=lambda j: float((items.x[i] - items.x[j]).norm()))
-        truth = [j for j in others if classes[j] == classes[i]]
-        if not truth:
-            assert np.isnan(found[i])
-            continue
-        hits = [classes[j] == classes[i] for j in nearest[: len(truth)]]
-        assert found[i] == pytest.approx(np.mean(hits))
 
 
 def order(row):

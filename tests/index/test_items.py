@@ -9,7 +9,7 @@ from PIL import Image
 from pcme import ConfigError, DataError, Points, SearchIndex
 from pcme.data.problems import Problems
 from pcme.index.items import Given
-from pcme.index.vectors import NumpyVectors
+from pcme.index.vector_files import NumpyVectors
 from tests.helpers import picture, random_gaussians, unless_annotations_are_enforced
 from tests.index.worlds import drawn, split, untrained
 

@@ -6,7 +6,7 @@ import torch
 
 from pcme import Gaussian, Points, scores
 from pcme.index import scans
-from pcme.index.memory import scan_of
+from pcme.index.exact import scan_of
 from pcme.index.resident import Resident
 from pcme.index.scans import best_first
 from pcme.index.settings import ScoreId, Settings

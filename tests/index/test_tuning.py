@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pcme import ConfigError, Gaussian, SearchIndex, scores
-from pcme.algebra import any_of
-from pcme.index import engine, finder, tuning
+from pcme.index import approximate, finder, tuning
+from pcme.scores.combine import any_of
 from tests.helpers import random_gaussians
 from tests.index.worlds import names
 
@@ -90,13 +90,13 @@ def test_a_combination_is_looked_for_in_all_its_parts(tuned):
 
 def test_compaction_does_not_cost_recall(tuned):
     index, items, queries = tuned
-    lift = engine.lift_in(index.settings, index._store)
+    lift = approximate.lift_in(index.settings, index._store)
     best = index.settings.score.create().topk(queries, items, k=10).ids.tolist()
 
     def short_list_recall():  # so short that joined partitions, or other codes, are felt
-        looking = engine.Approximate(index.settings, index._store, lift)
+        looking = approximate.Approximate(index.settings, index._store, lift)
         found = [
-            looking.proposals(queries[n], engine.Effort(20, 400), ["id"])["id"].to_pylist()
+            looking.proposals(queries[n], approximate.Effort(20, 400), ["id"])["id"].to_pylist()
             for n in range(len(queries))
         ]
         return np.mean(
@@ -163,9 +163,9 @@ def test_what_cannot_be_tuned_says_why(tmp_path):
 
 def test_the_best_trial_is_the_cheapest_that_is_good_enough():
     trials = [
-        tuning.Trial(engine.Effort(5, 50), 0.9, 1.0),
-        tuning.Trial(engine.Effort(10, 50), 0.99, 3.0),
-        tuning.Trial(engine.Effort(5, 100), 0.995, 2.0),
+        tuning.Trial(approximate.Effort(5, 50), 0.9, 1.0),
+        tuning.Trial(approximate.Effort(10, 50), 0.99, 3.0),
+        tuning.Trial(approximate.Effort(5, 100), 0.995, 2.0),
     ]
     assert tuning.best_of(trials, 0.99) == trials[2]
     assert tuning.best_of(trials, 0.999) == trials[2]

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from pcme import Gaussian, SearchIndex, data, recipes
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.index.settings import ScoreId, Settings
 from pcme.model import Model
 from tests.helpers import random_gaussians

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme import ConfigError, Gaussian, Points, methods
-from pcme.likelihood import overlap_energy
 from pcme.methods.base import Terms
+from pcme.methods.likelihood import overlap_energy
 from pcme.methods.pcme import positive_weights
 from pcme.methods.regularisers import (
     breadth,

@@ -8,9 +8,9 @@ from pcme import ConfigError
 from pcme.reproduce import registry, reproduce
 from pcme.reproduce.jobs import Done, perform
 from pcme.reproduce.planning import Request
+from pcme.reproduce.setups import WORLDS
 from pcme.reproduce.stamps import data_stamp
-from pcme.reproduce.worlds import WORLDS
-from tests.data.test_coco import CATEGORIES, karpathy_entry
+from tests.data.formats.test_coco import CATEGORIES, karpathy_entry
 from tests.helpers import picture
 
 SMALL = (

@@ -5,10 +5,10 @@ import torch
 
 from pcme import methods
 from pcme.embedding import Gaussian, Points
-from pcme.evaluation.choosing import suits
+from pcme.evaluation.choice import suits
 from pcme.reproduce import names, registry
 from pcme.reproduce.planning import Plan, Request, all_jobs
-from pcme.reproduce.worlds import WORLDS
+from pcme.reproduce.setups import WORLDS
 
 CASES = [(name, world) for name in names() for world in registry.get(name).worlds]
 everywhere = pytest.mark.parametrize(("name", "world"), CASES)

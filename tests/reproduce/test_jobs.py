@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from pcme import ConfigError, FormatError, checkpoint
+from pcme import ConfigError, FormatError
 from pcme.reproduce import jobs
 from pcme.reproduce.base import OWN, PCME, Ask, Scoring
 from pcme.reproduce.jobs import Done, Job, perform, read_job
-from pcme.reproduce.running import Processes, forget_features, run_all
+from pcme.reproduce.runner import Processes, forget_features, run_all
 from pcme.reproduce.stamps import data_stamp, digest
-from pcme.training import train
+from pcme.training import checkpoint, train
 from tests.reproduce.tiny import WORLD
 from tests.training.trained import Interrupt, same_run
 
@@ -101,7 +101,7 @@ def test_damaged_figures_are_an_error_that_says_what_to_do(tmp_path):
 
 def test_what_is_drawn_needs_no_stamp_and_what_is_brought_has_one(tmp_path):
     from pcme import recipes
-    from tests.data.test_own import table
+    from tests.data.formats.test_own import table
 
     assert data_stamp(WORLD.recipe(), None, ["test"]) == ""
     own = recipes.get("own")

@@ -7,8 +7,8 @@ import pytest
 
 from pcme import ConfigError, FormatError
 from pcme.reproduce import report
+from pcme.reproduce.outcome import Difference, write
 from pcme.reproduce.reporting import kept, text
-from pcme.reproduce.results import Difference, write
 from tests.reproduce.tiny import RESULT
 
 

@@ -7,10 +7,10 @@ import pytest
 from pcme import ConfigError, PcmeError
 from pcme.reproduce import jobs, reproduce
 from pcme.reproduce.jobs import perform
+from pcme.reproduce.outcome import read
 from pcme.reproduce.planning import chosen
-from pcme.reproduce.results import read
+from pcme.reproduce.setups import WORLDS
 from pcme.reproduce.tables import markdown
-from pcme.reproduce.worlds import WORLDS
 from tests.reproduce.tiny import WORLD
 
 

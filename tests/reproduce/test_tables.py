@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pcme.reproduce.base import Column
-from pcme.reproduce.results import Difference, Training, read, record, write
+from pcme.reproduce.outcome import Difference, Training, read, record, write
 from pcme.reproduce.tables import document, markdown, spent, spread
 from tests.reproduce.tiny import RESULT, TABLE
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from pcme.reproduce.base import Column, Plot
-from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, Training
-from pcme.reproduce.worlds import WORLDS
+from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, Training
+from pcme.reproduce.setups import WORLDS
 
 WORLD = replace(
     WORLDS["aviary"],

@@ -13,7 +13,8 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pcme import ConfigError, Gaussian, PcmeError, Points, Ranking, sampling, scores
+from pcme import ConfigError, Gaussian, PcmeError, Points, Ranking, scores
+from pcme.kernels import sampled
 from pcme.scores import search
 from pcme.scores.base import LiftedScore, Score
 from pcme.scores.plans import Normal, PairsPlan, SampledPlan
@@ -621,7 +622,7 @@ def test_the_samples_of_an_item_do_not_depend_on_its_neighbours(score):
 def test_all_draws_of_both_sides_are_independent():
     """Between sides, between the chunks that share a stream, and within a chunk."""
     items = Gaussian(torch.zeros(40, 25), torch.zeros(40, 1))
-    sides = [sampling.draw(items, slice(0, 40), 8, seed=0, side=side) for side in ("query", "item")]
+    sides = [sampled.draw(items, slice(0, 40), 8, seed=0, side=side) for side in ("query", "item")]
     streams = torch.cat(sides).reshape(80, -1)
     correlation = torch.corrcoef(streams) - torch.eye(80)
     assert correlation.abs().max() < 5 / math.sqrt(streams.shape[1])
@@ -631,7 +632,7 @@ def test_all_draws_of_both_sides_are_independent():
 def test_points_are_taken_as_samples(score):
     queries, gallery = sides()
     draws = [
-        Points(sampling.draw(side, slice(0, len(side)), score.samples, seed=score.seed, side=name))
+        Points(sampled.draw(side, slice(0, len(side)), score.samples, seed=score.seed, side=name))
         for side, name in ((queries, "query"), (gallery, "item"))
     ]
     for left in (queries, draws[0]):

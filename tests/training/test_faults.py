@@ -13,8 +13,8 @@ import torch
 
 import pcme
 from pcme import ConfigError, DataError, FormatError, PcmeError
-from pcme.checkpoint import newest
 from pcme.training import Reporter, train
+from pcme.training.checkpoint import newest
 from tests.helpers import picture
 from tests.training.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
 
@@ -61,8 +61,11 @@ def full(real, after):
 @pytest.mark.parametrize(
     ("target", "after"),
     [
-        ("pcme.checkpoint.write_new", 6),  # 4 files a checkpoint: in the second
-        ("pcme.checkpoint.os.replace", 14),  # 1 for a checkpoint, up to 7 for models and the card
+        ("pcme.training.checkpoint.write_new", 6),  # 4 files a checkpoint: in the second
+        (
+            "pcme.training.checkpoint.os.replace",
+            14,
+        ),  # 1 for a checkpoint, up to 7 for models and the card
         ("pathlib.Path.write_bytes", 3),  # weights
         ("pcme.training.events.Events.flush", 1),  # before the second checkpoint
         ("pathlib.Path.write_text", 5),  # recipe, vocabulary, card
@@ -213,7 +216,7 @@ def test_two_images_are_enough(tmp_path):
 def test_a_file_cannot_be_the_runs_folder(tmp_path):
     (tmp_path / "file").touch()
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(ConfigError, match=r"cannot be the run's folder - .*another folder"):
+        with pytest.raises(ConfigError, match=r"cannot be the run's folder: .*another folder"):
             train(SHORT, out)
 
 
@@ -259,7 +262,7 @@ def own_data(root, word, count=4):
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     record = {**SHORT.record(), "data": {"kind": "sidecar"}}
-    recipe = pcme.recipe.from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
+    recipe = pcme.recipes.schema.from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
     first, other = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue")
     run = tmp_path / "run"
     with pytest.raises(RuntimeError, match="stopped"):

@@ -14,7 +14,7 @@ import pcme
 from pcme.cli import app
 from pcme.recipes import get
 from pcme.training import train
-from tests.data.test_own import table
+from tests.data.formats.test_own import table
 from tests.nn import tiny
 from tests.training.trained import logged
 

@@ -39,7 +39,7 @@ class Points:
             die()
 
     def install(self):
-        from pcme import checkpoint
+        from pcme.training import checkpoint
 
         for owner, name in ((os, "fsync"), (os, "replace"), (safetensors.torch, "save")):
             self._before_and_after(owner, name)

@@ -12,9 +12,9 @@ import torch
 
 import pcme
 from pcme import ConfigError
-from pcme.checkpoint import newest
-from pcme.recipe import from_record
+from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
+from pcme.training.checkpoint import newest
 from pcme.training.precision import Precision
 from tests.training.trained import SHORT, TINY, Interrupt, Notes, logged, same, same_run, weights
 

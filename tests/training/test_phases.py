@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from pcme import ConfigError, recipes
-from pcme.data.features import FeatureCache
-from pcme.data.text import Vocab
+from pcme.data.loading.features import FeatureCache
+from pcme.data.text.tokens import Vocab
 from pcme.model import Model
-from pcme.recipe import Phase
+from pcme.recipes.schema import Phase
 from pcme.training import train
 from pcme.training.phases import set_mode, trained_groups
 from tests.training.trained import SHORT, Notes, weights

@@ -1,4 +1,4 @@
-"""Analyses by name. Every module of this package is imported, so a new analysis is one file.
+"""Analyses by name. A new analysis is one class in one file.
 
     subject = analysis.opened("runs/aviary", split="test")
     for name in analysis.applicable(subject):
@@ -12,16 +12,14 @@ True
 """
 
 import dataclasses
-import importlib
 import json
-import pkgutil
 from collections.abc import Sequence
 from typing import Any, cast
 
 from pcme import methods
 from pcme.analysis.base import Analysis, Number, Progress, Result, Subject, registry
-from pcme.analysis.records import Stored, read, record, write
 from pcme.analysis.running import opened
+from pcme.analysis.storage import Stored, read, record, write
 from pcme.errors import ConfigError
 
 __all__ = [
@@ -42,9 +40,6 @@ __all__ = [
     "require",
     "write",
 ]
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
 
 
 def create(name: str, **params: object) -> Analysis:

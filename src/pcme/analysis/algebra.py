@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from pcme.algebra import product
 from pcme.analysis.base import (
     PIXELS,
     PIXELS_OR_WORDS,
@@ -28,13 +27,14 @@ from pcme.analysis.base import (
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean
 from pcme.analysis.geometry import Shape, cover, main_plane, project
+from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
-from pcme.data.streams import stream
-from pcme.data.text import erase_words
-from pcme.data.transforms import cutmix, erase
+from pcme.data.images.transforms import cutmix, erase
+from pcme.data.text.tokens import erase_words
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.uncertainty import embed_words
+from pcme.scores.combine import product
+from pcme.uncertainty.perturbation import embed_words
 
 __all__ = ["Algebra", "Projected", "Relation", "Relations", "related"]
 
@@ -138,7 +138,7 @@ class Algebra(Analysis):
                     erase(
                         model.transform(dataset.images.load(i)),
                         self.erased,
-                        stream(0, "algebra", "erased", i),
+                        numpy_stream(0, "algebra", "erased", i),
                     )
                     for i in places.tolist()
                 ]
@@ -158,7 +158,9 @@ class Algebra(Analysis):
     def _mixed_images(self, subject: Subject) -> Relation | None:
         """None where there are too few images for two pairs that share none."""
         dataset, model = subject.found.dataset, subject.model
-        couples = _couples(len(dataset.images), stream(0, "algebra", "first images"), self.pairs)
+        couples = _couples(
+            len(dataset.images), numpy_stream(0, "algebra", "first images"), self.pairs
+        )
         if len(couples) < FEWEST:
             return None
         halves = [
@@ -167,7 +169,7 @@ class Algebra(Analysis):
         mixed = _gaussian(
             model.encode_images(
                 [
-                    cutmix(a, b, 0.5, stream(0, "algebra", "mixed", i))[0]
+                    cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0]
                     for i, (a, b) in enumerate(halves)
                 ]
             )
@@ -187,7 +189,9 @@ class Algebra(Analysis):
         dataset, split = subject.found.dataset, subject.model.tokeniser.split
         places = self._drawn(len(dataset.captions), "erased captions")
         spoilt_words = [
-            erase_words(split(dataset.captions[i]), stream(0, "algebra", "words", i), self.erased)
+            erase_words(
+                split(dataset.captions[i]), numpy_stream(0, "algebra", "words", i), self.erased
+            )
             for i in places.tolist()
         ]
         spoilt = _gaussian(embed_words(subject.model, spoilt_words))
@@ -205,7 +209,7 @@ class Algebra(Analysis):
     def _joined_captions(self, subject: Subject) -> Relation | None:
         """None where no image has two captions."""
         dataset, split = subject.found.dataset, subject.model.tokeniser.split
-        twins = _twins(dataset, stream(0, "algebra", "twins"), self.pairs)
+        twins = _twins(dataset, numpy_stream(0, "algebra", "twins"), self.pairs)
         if len(twins) < FEWEST:
             return None
         texts = [(dataset.captions[i], dataset.captions[j]) for i, j in twins.tolist()]
@@ -223,7 +227,7 @@ class Algebra(Analysis):
         )
 
     def _drawn(self, count: int, what: str) -> Int64[np.ndarray, " n"]:
-        return stream(0, "algebra", what).permutation(count)[: self.pairs]
+        return numpy_stream(0, "algebra", what).permutation(count)[: self.pairs]
 
 
 def related(

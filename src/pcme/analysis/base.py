@@ -15,13 +15,13 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int64
 
+from pcme.core.registry import Registry
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Gaussian
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation import Embedded
-from pcme.matches import Matches
 from pcme.model import Model
-from pcme.registry import Registry
+from pcme.retrieval.matches import Matches
 from pcme.scores.base import LogProbability
 
 __all__ = [
@@ -216,7 +216,7 @@ class Analysis(ABC):
         """The answer; `progress(done, total)` is told how far it is."""
 
 
-registry: Registry[Analysis] = Registry("analysis")
+registry: Registry[Analysis] = Registry("analysis", "pcme.analysis")
 
 
 def at_least(name: str, value: int, least: int) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
 from scipy import stats
 
-from pcme import metrics
 from pcme.analysis.base import (
     SIGMA,
     Analysis,
@@ -24,10 +23,11 @@ from pcme.analysis.base import (
 from pcme.analysis.bootstrap import Estimate, estimated, replicates, spearman
 from pcme.embedding import Gaussian
 from pcme.errors import DataError
-from pcme.evaluation.intervals import percentiles
-from pcme.matches import Matches
+from pcme.evaluation.bootstrap import percentiles
+from pcme.retrieval import metrics
+from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
-from pcme.uncertainty import binned, width
+from pcme.uncertainty.perturbation import binned, width
 
 __all__ = ["BinnedQueries", "Bins", "Curve", "SigmaBins"]
 

@@ -2,7 +2,7 @@
 
 A statistic is a function of weights, how often each item was drawn. Images of one class, and the
 captions of one image, share what makes them hard, so whole clusters are drawn, never single items
-(as in `pcme.evaluation.intervals`). Intervals are of items, not of trainings.
+(as in `pcme.evaluation.bootstrap`). Intervals are of items, not of trainings.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
 
-from pcme.data.streams import stream
+from pcme.core.random import numpy_stream
 from pcme.errors import ShapeError
-from pcme.evaluation.intervals import percentiles
+from pcme.evaluation.bootstrap import percentiles
 
 __all__ = ["RESAMPLES", "Estimate", "estimated", "mean", "replicates", "spearman"]
 
@@ -66,7 +66,7 @@ def replicates(
     if len(kinds) < FEWEST:
         one = np.atleast_1d(statistic(np.ones(len(clusters))))
         return np.full((resamples, len(one)), np.nan)
-    generator = stream(seed, "analysis", "bootstrap")
+    generator = numpy_stream(seed, "analysis", "bootstrap")
     rows = []
     for _ in range(resamples):
         drawn = np.bincount(generator.integers(len(kinds), size=len(kinds)), minlength=len(kinds))

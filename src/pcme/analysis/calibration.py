@@ -18,12 +18,12 @@ from pcme.analysis.base import (
     registry,
     silent,
 )
-from pcme.birds import ATTRIBUTES
-from pcme.calibration import Calibration as Counted
-from pcme.calibration import auroc
-from pcme.data.aviary import Aviary
+from pcme.data.aviary import ATTRIBUTES
+from pcme.data.aviary.dataset import Aviary
 from pcme.embedding import Embedding
 from pcme.scores.base import Score
+from pcme.uncertainty.statistics import Calibration as Counted
+from pcme.uncertainty.statistics import auroc
 
 __all__ = ["Calibration", "Reliability", "Roc", "best_of_each", "roc"]
 

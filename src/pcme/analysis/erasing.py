@@ -24,7 +24,7 @@ from pcme.analysis.base import (
     silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
-from pcme.uncertainty import RATIOS, chosen, spoiled_captions, spoiled_images
+from pcme.uncertainty.perturbation import RATIOS, chosen, spoiled_captions, spoiled_images
 
 __all__ = ["Erasing", "Spoiling", "Spoilings"]
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from pcme import metrics
 from pcme.analysis.base import (
     SIGMA,
     WORDS,
@@ -23,9 +22,10 @@ from pcme.analysis.base import (
 )
 from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
-from pcme.matches import Matches
+from pcme.retrieval import metrics
+from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
-from pcme.uncertainty import width
+from pcme.uncertainty.perturbation import width
 
 __all__ = ["Ends", "Extreme", "Extremes", "Hit", "Tails"]
 

@@ -23,10 +23,10 @@ from pcme.analysis.base import (
     silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
-from pcme.data.streams import stream
+from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.errors import DataError
-from pcme.uncertainty import embed_words, width
+from pcme.uncertainty.perturbation import embed_words, width
 
 __all__ = ["Influence", "Left", "WordInfluence", "WordInfluences", "without_each"]
 
@@ -120,7 +120,7 @@ class Influence(Analysis):
     def compute(self, subject: Subject, progress: Progress = silent) -> WordInfluences:
         """Of some captions, chosen at random but always the same."""
         dataset, split = subject.found.dataset, subject.model.tokeniser.split
-        order = stream(0, "influence").permutation(len(dataset.captions)).tolist()
+        order = numpy_stream(0, "influence").permutation(len(dataset.captions)).tolist()
         sentences = ((i, split(dataset.captions[i])) for i in order)
         chosen = [(i, words) for i, words in sentences if len(words) >= SHORTEST][: self.captions]
         if not chosen:

@@ -6,7 +6,7 @@ from pcme.analysis.base import Subject
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.evaluation import Embedded
-from pcme.evaluation.running import Waiting, embedded, split_of
+from pcme.evaluation.open_run import Waiting, embedded, split_of
 from pcme.model import load
 
 __all__ = ["opened"]

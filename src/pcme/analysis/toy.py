@@ -27,9 +27,9 @@ from pcme.analysis.base import (
     registry,
     silent,
 )
+from pcme.core.random import torch_stream
 from pcme.embedding import Gaussian
-from pcme.likelihood import pair_nll
-from pcme.sampling import stream
+from pcme.methods.likelihood import pair_nll
 
 __all__ = ["CLASSES", "Ellipse", "Plane", "Toy", "inside", "radius"]
 
@@ -133,7 +133,7 @@ class Toy(Analysis):
         self, matches: Bool[Tensor, "c i"], progress: Progress
     ) -> tuple[Gaussian, Gaussian]:
         """Images and captions after `steps` of Adam, the rate falling along a half cosine."""
-        generator = stream(self.seed, "toy")
+        generator = torch_stream(self.seed, "toy")
         captions, images = (_start(count, generator) for count in matches.shape)
         optimiser = torch.optim.Adam([*images, *captions], lr=LEARNING_RATE)
         for step in range(self.steps):

@@ -22,10 +22,10 @@ from pcme.analysis.base import (
     silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
-from pcme.data.streams import stream
+from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.scores.base import Score
-from pcme.uncertainty import width
+from pcme.uncertainty.perturbation import width
 
 __all__ = ["Against", "MatchTruth", "Point", "Truth", "expected_matches", "grouped"]
 
@@ -161,7 +161,7 @@ class Truth(Analysis):
     ) -> Against:
         some = counts > 0
         values, counts, clusters = values[some], counts[some], clusters[some]
-        drawn = np.sort(stream(0, "truth").permutation(len(values))[: self.shown])
+        drawn = np.sort(numpy_stream(0, "truth").permutation(len(values))[: self.shown])
         pairs = zip(counts[drawn].tolist(), values[drawn].tolist(), strict=True)
         matches, low, middle, high = grouped(counts, values, self.groups)
         return Against(

@@ -19,8 +19,8 @@ from pcme.analysis.base import (
     registry,
     silent,
 )
+from pcme.core.random import numpy_stream
 from pcme.data.problems import Problems
-from pcme.data.streams import stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import embed
@@ -114,7 +114,7 @@ class Variances(Analysis):
         )
 
     def _some(self, items: Gaussian) -> Gaussian:
-        drawn = stream(0, "variances").permutation(len(items))[: self.items]
+        drawn = numpy_stream(0, "variances").permutation(len(items))[: self.items]
         return items[drawn.tolist()]
 
     def _others(self, subject: Subject, progress: Progress) -> dict[str, float]:

@@ -23,9 +23,9 @@ from pcme.analysis.base import (
     silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, spearman
-from pcme.data.text import tokenise
+from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
-from pcme.uncertainty import width
+from pcme.uncertainty.perturbation import width
 
 __all__ = ["BinWords", "Placed", "SideWords", "Weighed", "WordBins", "Words", "tf_idf"]
 

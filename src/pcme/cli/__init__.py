@@ -29,8 +29,8 @@ from pcme.cli import (
     train,
 )
 from pcme.cli.output import Json, print_json, print_table
+from pcme.core.registry import Registry
 from pcme.errors import PcmeError
-from pcme.registry import Registry
 
 __all__ = ["app", "main"]
 

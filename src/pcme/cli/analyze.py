@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme import folders
 from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.core.files import ensure_folder
 from pcme.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def analyze(
         import pcme.plots  # noqa: F401 - says at once that matplotlib is missing
 
     if out is not None:
-        folders.made(out, "the results' folder")  # before the work, not after it
+        ensure_folder(out, "the results' folder")  # before the work, not after it
     problems = Problems()
     with progress_bar() as bar:
         bars = cache(bar)
@@ -89,7 +89,7 @@ def analyze(
             waiting=lambda what, done, total: bars(what)(done, total),
         )
         chosen = _chosen(what, subject, changes or [])
-        folder = folders.made(out or run / "analysis" / split, "the results' folder")
+        folder = ensure_folder(out or run / "analysis" / split, "the results' folder")
         about = {"run": str(run), "split": split, "method": subject.model.recipe.method.kind}
         results, files = {}, {}
         for name, one in chosen.items():  # each is written before the next may fail

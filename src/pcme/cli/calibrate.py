@@ -11,8 +11,8 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from pcme.calibrating import Calibrated
-    from pcme.confidence import Report
+    from pcme.uncertainty import Report
+    from pcme.uncertainty.calibrate import Calibrated
 
 __all__ = ["register"]
 
@@ -55,8 +55,8 @@ def calibrate(
     The report is of a fit on half of the classes (or images), judged on the other half; what is
     written is fitted on both.
     """
-    from pcme.calibrating import calibrate as run
     from pcme.data import Problems, find
+    from pcme.uncertainty.calibrate import calibrate as run
 
     problems = Problems()
     dataset = find(data).load(split, problems)

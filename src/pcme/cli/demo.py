@@ -12,7 +12,7 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, training_bar
 
 if TYPE_CHECKING:
-    from pcme.demo import Demo, Search
+    from pcme.showcase.demo import Demo, Search
 
 __all__ = ["register"]
 
@@ -46,7 +46,7 @@ def demo(
     A run that is already in the folder is taken, or gone on with.
     """
     from pcme import recipes
-    from pcme.demo import run
+    from pcme.showcase.demo import run
 
     begin = time.monotonic()
     with training_bar() as reporter:

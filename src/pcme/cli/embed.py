@@ -45,7 +45,7 @@ def embed(
     from pcme.data import Problems
     from pcme.index.encoder import Encoder
     from pcme.index.export import embed_to
-    from pcme.index.resolving import kinds_of, sources
+    from pcme.index.resolve import kinds_of, sources
 
     problems, encoder = Problems(strict=strict), Encoder(model)
     found = [

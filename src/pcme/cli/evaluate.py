@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme import folders
 from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.core import files
 
 if TYPE_CHECKING:
     from pcme.evaluation import Evaluation, Interval, Report
@@ -65,7 +65,7 @@ def evaluate(
     from pcme.evaluation import evaluate as run_evaluation
 
     if out is not None:
-        folders.made(out, "the results' folder")  # before the work, not after it
+        files.ensure_folder(out, "the results' folder")  # before the work, not after it
     with progress_bar() as bar:
         bars = cache(bar)
         report = run_evaluation(

@@ -37,8 +37,8 @@ def import_checkpoint(
     as_json: Json = False,
 ) -> None:
     """Convert a checkpoint of github.com/naver-ai/pcme; nothing in the files is executed."""
-    from pcme.authors import imported
     from pcme.errors import ConfigError
+    from pcme.model.authors import imported
 
     folder = _free_folder(out)
     model = imported(checkpoint, vocab=vocab)

@@ -96,7 +96,7 @@ def add(
     """
     from pcme.data import Problems
     from pcme.index import SearchIndex
-    from pcme.index.resolving import kinds_of, metadata_file, sources, with_metadata
+    from pcme.index.resolve import kinds_of, metadata_file, sources, with_metadata
 
     index, problems = SearchIndex.open(where, model), Problems(strict=strict)
     found = [
@@ -212,7 +212,7 @@ def tune(
     from dataclasses import asdict
 
     from pcme.index import SearchIndex
-    from pcme.index.resolving import query_lines
+    from pcme.index.resolve import query_lines
 
     texts = None if queries is None else query_lines(queries)
     with progress_bar() as bar:

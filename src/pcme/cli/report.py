@@ -32,7 +32,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained page: metrics, searches, all figures, the recipe, the commands."""
-    from pcme.report import gathered, require_writable, written
+    from pcme.showcase import gathered, require_writable, written
 
     require_writable(out)
     with progress_bar() as bar:

@@ -66,7 +66,7 @@ def reproduce(
         _report(out or Path("docs/RESULTS.md"), results, as_json=as_json)
         return
     from pcme.reproduce import reproduce as run
-    from pcme.reproduce.results import record
+    from pcme.reproduce.outcome import record
     from pcme.reproduce.tables import document
 
     folder = out or Path("runs/reproduce")
@@ -111,7 +111,7 @@ def list_experiments(*, as_json: Json = False) -> None:
 
 def _report(out: Path, results: Path | None, *, as_json: bool) -> None:
     from pcme.reproduce import report
-    from pcme.reproduce.results import record
+    from pcme.reproduce.outcome import record
 
     found = report(out, source=results)
     if as_json:

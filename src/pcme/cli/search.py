@@ -70,7 +70,7 @@ def search(
     for columns of lists.
     """
     from pcme.index import SearchIndex
-    from pcme.index.resolving import asked
+    from pcme.index.resolve import asked
 
     hits = SearchIndex.open(where, model).search(
         asked(query),

@@ -11,7 +11,7 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, training_bar
 
 if TYPE_CHECKING:
-    from pcme.recipe import Recipe
+    from pcme.recipes.schema import Recipe
 
 __all__ = ["register"]
 
@@ -96,7 +96,7 @@ def show(
 
 def _recipe(name: str) -> Recipe:
     from pcme import recipes
-    from pcme.recipe import from_file
+    from pcme.recipes.schema import from_file
 
     path = Path(name)
     return from_file(path) if path.suffix in (".toml", ".json") else recipes.get(name)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcme.data.dataset import CaptionDataset, Dataset
-from pcme.data.pixels import ImageError, disguise
-from pcme.data.prefetch import ordered
+from pcme.data.images.decoding import ImageError, disguise
+from pcme.data.loading.prefetch import ordered
 from pcme.data.problems import Problems
 
 __all__ = ["SplitReport", "check_split"]

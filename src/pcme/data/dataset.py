@@ -22,13 +22,13 @@ from jaxtyping import Bool, Int, Int64
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from pcme.data.pixels import MAX_PIXELS, decode
+from pcme.core.random import numpy_stream
+from pcme.core.registry import Registry
+from pcme.data.arrays import Stored
+from pcme.data.images.decoding import MAX_PIXELS, decode
 from pcme.data.problems import Problems
-from pcme.data.stored import Stored
-from pcme.data.streams import stream
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.matches import UNSAID, Matches
-from pcme.registry import Registry
+from pcme.retrieval.matches import UNSAID, Matches
 
 __all__ = [
     "UNSAID",
@@ -301,7 +301,7 @@ class CaptionDataset:
                 "with are the least"
             )
         held = min(count - 1, max(1, round(share * count)))
-        order = stream(seed, "held back").permutation(count)
+        order = numpy_stream(seed, "held back").permutation(count)
         rest, val = (np.sort(part) for part in (order[held:], order[:held]))
         return self.subset(rest), self.subset(val, split="val")
 
@@ -399,7 +399,7 @@ class Dataset(ABC):
         return split
 
 
-registry: Registry[Dataset] = Registry("dataset")
+registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.data.aviary")
 
 
 def recognised(path: Path) -> Dataset:

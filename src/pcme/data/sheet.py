@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image, ImageDraw, ImageFont
 
-from pcme import atomic
+from pcme.core import files
+from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
-from pcme.data.pixels import ImageError
+from pcme.data.images.decoding import ImageError
 from pcme.data.problems import Problems
-from pcme.data.streams import stream
 from pcme.errors import ConfigError
 
 __all__ = ["contact_sheet", "save_sheet"]
@@ -67,7 +67,7 @@ def save_sheet(sheet: Image.Image, path: Path) -> None:
     if kind not in ("PNG", "JPEG", "WEBP"):
         raise ConfigError(f"cannot write a picture called {path} - use .png, .jpg or .webp")
     try:
-        with atomic.replacing(path) as draft:
+        with files.replacing(path) as draft:
             sheet.save(draft, kind)
     except OSError as error:
         raise ConfigError(f"cannot write {path} - {error.strerror or error}") from error
@@ -83,7 +83,7 @@ def _band(
     seed: int,
 ) -> Image.Image:
     """One split: a header and its cells."""
-    order = stream(seed, "sheet", dataset.where).permutation(len(dataset.images))
+    order = numpy_stream(seed, "sheet", dataset.where).permutation(len(dataset.images))
     picked = np.sort(order[: min(images, len(order))])
     counts = dataset.multiplicity()
     cells = [_cell(dataset, int(i), counts, problems, fonts, accent) for i in picked]

@@ -7,14 +7,14 @@ what each figure means.
 Paper: §4.1.
 """
 
-from pcme.evaluation.comparing import Comparison, Difference, compare, compared
+from pcme.evaluation.bootstrap import Interval, intervals
+from pcme.evaluation.compare import Comparison, Difference, compare, compared
 from pcme.evaluation.costs import Cost, cost
-from pcme.evaluation.embedded import Embedded, embed
-from pcme.evaluation.intervals import Interval, intervals
-from pcme.evaluation.passes import evaluated, name_of, retrieval, within
+from pcme.evaluation.embed import Embedded, embed
+from pcme.evaluation.open_run import Report, evaluate
+from pcme.evaluation.passes import evaluated, name_of, retrieval
 from pcme.evaluation.protocols import Protocol, Truth, protocol
 from pcme.evaluation.results import Direction, Evaluation
-from pcme.evaluation.running import Report, evaluate
 
 __all__ = [
     "Comparison",
@@ -37,5 +37,4 @@ __all__ = [
     "name_of",
     "protocol",
     "retrieval",
-    "within",
 ]

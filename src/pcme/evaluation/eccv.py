@@ -21,8 +21,8 @@ import numpy as np
 from pcme.data.dataset import CaptionDataset
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.relations import Relation
-from pcme.matches import Matches
-from pcme.ranking import Ranking
+from pcme.retrieval.matches import Matches
+from pcme.retrieval.ranking import Ranking
 
 __all__ = ["Judgements", "judgements", "official", "retrieved"]
 

@@ -14,19 +14,19 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 
-from pcme import metrics, scores
+from pcme import scores
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
-from pcme.evaluation.judging import KS, OWN, judged
+from pcme.evaluation.judge import KS, OWN, judged
 from pcme.evaluation.protocols import Protocol, Truth, protocol
 from pcme.evaluation.relations import Relation
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
-from pcme.matches import Matches
-from pcme.ranking import read_rows
+from pcme.retrieval.matches import Matches
+from pcme.retrieval.ranking import read_rows
 from pcme.scores.base import Score
 from pcme.scores.plans import SampledPlan
 
-__all__ = ["evaluated", "name_of", "parameters_of", "retrieval", "same_either_way", "within"]
+__all__ = ["evaluated", "name_of", "parameters_of", "retrieval", "same_either_way"]
 
 SYMMETRIC = frozenset(
     {
@@ -92,20 +92,6 @@ def retrieval(
         for values in _both_ways(score, images, captions, there, back, _silent)
     )
     return {"i2t": i2t, "t2i": t2i}
-
-
-def within(
-    score: Score, items: Embedding, classes: Int[np.ndarray, " n"]
-) -> Float64[np.ndarray, " n"]:
-    """R-Precision of each item among the others of its modality, by class; NaN where it is alone.
-
-    Holds the matrix of all pairs.
-    """
-    same = classes[:, None] == classes[None]
-    np.fill_diagonal(same, False)
-    matrix = score(items, items)
-    matrix.fill_diagonal_(-torch.inf)  # behind all others: nobody searches for what he has
-    return metrics.r_precision(matrix, Matches.from_dense(same))
 
 
 def name_of(score: Score) -> str:

@@ -17,9 +17,9 @@ from jaxtyping import Int64
 from pcme.data.dataset import CaptionDataset
 from pcme.errors import DataError
 from pcme.evaluation.eccv import judgements
-from pcme.evaluation.plausible import Groups, Plausible
 from pcme.evaluation.relations import Relation
-from pcme.matches import Matches
+from pcme.retrieval.matches import Matches
+from pcme.retrieval.plausible import Groups, Plausible
 
 __all__ = ["FOLD", "FOLDS", "Fold", "Protocol", "Truth", "protocol"]
 

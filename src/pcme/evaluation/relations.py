@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from pcme.matches import Matches
+from pcme.retrieval.matches import Matches
 
 __all__ = ["Relation"]
 

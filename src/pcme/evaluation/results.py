@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from pcme import atomic
+from pcme.core import files
 from pcme.errors import ConfigError, FormatError
 
 __all__ = [
@@ -151,7 +151,7 @@ class Evaluation:
         }
         arrays["about"] = _bytes(json.dumps(self._about()))
         try:
-            with atomic.replacing(Path(path)) as draft, draft.open("wb") as stream:
+            with files.replacing(Path(path)) as draft, draft.open("wb") as stream:
                 np.savez_compressed(stream, allow_pickle=False, **arrays)
         except OSError as error:
             raise FormatError(

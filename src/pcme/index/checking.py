@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from pcme.errors import PcmeError
-from pcme.index.columns import checksums, embedding_of, matrix, numbers
 from pcme.index.lifts import Lift
+from pcme.index.rows import checksums, embedding_of, matrix, numbers
 from pcme.index.store import Store
 
 __all__ = ["Verified", "verify"]

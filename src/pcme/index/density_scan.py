@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
-from pcme import elk, fused
 from pcme.embedding import Embedding, Gaussian
 from pcme.index.resident import Resident
 from pcme.index.scans import Scan
 from pcme.index.values import Exact, Extent, log_volume
+from pcme.kernels import compiled, overlap
 from pcme.scores.densities import DensityScore
 
 __all__ = ["DensityScan"]
@@ -25,7 +25,7 @@ HALF_ULP = 2.0**-24
 
 @dataclass(frozen=True)
 class _Made:
-    tiles: fused.Array
+    tiles: compiled.Array
     count: int
     volume: Float32[Tensor, " n"]
     """γ Σ log σ."""
@@ -40,7 +40,7 @@ class DensityScan(Scan[_Made]):
         super().__init__(score, resident)
         self.density = score
         self.weights = score.weights(resident.settings.dim)
-        self._scaling: elk.Scaling | None = None
+        self._scaling: overlap.Scaling | None = None
 
     def made(self, items: Embedding) -> _Made:
         """Tiles of scaled means and variances."""
@@ -48,15 +48,15 @@ class DensityScan(Scan[_Made]):
         assert self._scaling is not None
         mean, variance = self._scaling.apply(items)
         variance = variance.expand_as(mean)
-        tiles = fused.pack(*fused.pad(mean.numpy(), variance.numpy()))
+        tiles = compiled.pack(*compiled.pad(mean.numpy(), variance.numpy()))
         volume = (self.weights[2] * log_volume(items)).float()
         return _Made(tiles, len(items), volume, variance.amax(0))
 
     def keys(self, queries: Embedding, items: Embedding, made: _Made) -> Float32[Tensor, "q n"]:
         """Both sums in one pass over the tiles."""
         mean, variance = self._scaled(queries)
-        padded = fused.pad(mean.numpy(), variance.numpy())
-        m, log_sum = fused.kernel_sums(padded, made.tiles, made.count, torch.get_num_threads())
+        padded = compiled.pad(mean.numpy(), variance.numpy())
+        m, log_sum = compiled.kernel_sums(padded, made.tiles, made.count, torch.get_num_threads())
         alpha, beta, _ = self.weights
         found = made.volume - alpha * torch.from_numpy(m) - beta * torch.from_numpy(log_sum)
         return found.float()

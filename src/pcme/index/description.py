@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from pcme.index.columns import OWN
+from pcme.index.rows import OWN
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import Tuning

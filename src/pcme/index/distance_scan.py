@@ -12,11 +12,11 @@ from jaxtyping import Float, Float32, Float64
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pcme import quadrature
 from pcme.embedding import Embedding, Gaussian, Points
-from pcme.index.kernels import products
 from pcme.index.resident import Resident
 from pcme.index.scans import Scan
+from pcme.kernels import analytic
+from pcme.kernels.products import products
 from pcme.scores.base import Score
 from pcme.scores.csd_prob import ExpectedMatch
 from pcme.scores.match_prob import MatchProbability
@@ -101,14 +101,14 @@ class DistanceScan(Scan[_Made]):
         if not self.by_quadrature:  # points: the distance is the distance
             distance = (-closeness).clamp_min(0).sqrt()
             return logsigmoid(self.score.shift - self.score.scale * distance)
-        return quadrature.upper_log_match(-closeness, self._limits(queries), *self.score.parameters)
+        return analytic.upper_log_match(-closeness, self._limits(queries), *self.score.parameters)
 
-    def _limits(self, queries: Embedding) -> quadrature.Limits:
+    def _limits(self, queries: Embedding) -> analytic.Limits:
         """As in `scores.match_prob`: what is known of every pair before looking at the item."""
         own = _extent(queries)
         spread, spread2, widest, uneven, norm4 = own * ROUNDING
         most = self._most
-        return quadrature.Limits(
+        return analytic.Limits(
             least_spread=own[0] / ROUNDING + self._least[0],
             most_spread=spread + most[0],
             most_spread2=(spread2.sqrt() + most[1].sqrt()).square(),

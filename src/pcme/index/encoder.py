@@ -5,16 +5,16 @@ from pathlib import Path
 
 from PIL import Image
 
-from pcme.confidence import Confidence
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.identity import digest
 from pcme.index.settings import ModelId, ScoreId, Settings, Spread
 from pcme.model import Model, load
+from pcme.model.digest import digest
 from pcme.scores import create
 from pcme.scores.base import Score
 from pcme.scores.nearest import NearestPoints
+from pcme.uncertainty import Confidence
 
 __all__ = ["Encoder", "Picture"]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pcme import atomic
+from pcme.core import files
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.columns import Rows, checked_ids, numbers, vectors_column
 from pcme.index.encoder import Encoder
-from pcme.index.identity import digest
 from pcme.index.items import Captions, Pictures, Source, require_distinct
-from pcme.index.vectors import MODEL
+from pcme.index.rows import Rows, checked_ids, numbers, vectors_column
+from pcme.index.vector_files import MODEL
+from pcme.model.digest import digest
 
 __all__ = ["embed_to"]
 
@@ -34,7 +34,7 @@ def embed_to(
     note = {MODEL: digest(encoder.model)}
     total, done, written = sum(len(source.ids) for source in sources), 0, 0
     try:
-        with atomic.replacing(path) as draft:
+        with files.replacing(path) as draft:
             writer: pq.ParquetWriter | None = None
             for source in sources:
                 for start in range(0, len(source.ids), source.chunk):

@@ -6,18 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pcme.algebra import Calibrate
 from pcme.errors import DataError, FormatError
-from pcme.index.columns import INTERNAL
+from pcme.index.approximate import Approximate, lift_in, streamed
 from pcme.index.encoder import Encoder
-from pcme.index.engine import Approximate, lift_in, streamed
-from pcme.index.memory import InMemory
+from pcme.index.exact import InMemory
 from pcme.index.resident import bytes_of
+from pcme.index.rows import INTERNAL
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import Tuning, tuning_in
 from pcme.index.values import Exact
 from pcme.index.wanted import Answer, Wanted
+from pcme.scores.combine import Calibrate
 
 __all__ = ["MEMORY_LIMIT", "SMALL", "Finder", "Found"]
 

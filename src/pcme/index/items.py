@@ -14,17 +14,17 @@ import pyarrow as pa
 import torch
 from PIL import Image
 
-from pcme.data.batches import image_batches
+from pcme.data.arrays import Stored
 from pcme.data.dataset import CaptionDataset, Files, ImageSource, Subset
-from pcme.data.pixels import ImageError
+from pcme.data.images.decoding import ImageError
+from pcme.data.loading.batches import image_batches
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
-from pcme.data.stored import Stored
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
-from pcme.index.columns import Kind, Rows, checked_ids, metadata_table
 from pcme.index.encoder import Encoder, Picture
 from pcme.index.origins import Origin, origins_of
+from pcme.index.rows import Kind, Rows, checked_ids, metadata_table
 
 __all__ = ["Captions", "Given", "Loose", "Pictures", "Source"]
 __all__ += ["captions_of", "images_below", "images_of", "require_distinct"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pcme.atomic import sync
+from pcme.core.files import sync
 from pcme.errors import ConfigError, FormatError
 
 __all__ = ["SOURCE", "engine", "flush", "local", "quoted", "translated"]

@@ -6,7 +6,7 @@ that have one:
 * *distance*, for every score that falls with E‖z₁−z₂‖²: [μ; √Σσ²] for items, [μ; 0] for queries.
   Its L2 is the expected squared distance less the query's own spread: exact for `csd`, `csd_prob`
   and (without the last number) `mean`; the order `match_prob` has nearly.
-* *density*, for overlap and its kin. M + L of `pcme.elk` is no finite inner product, but
+* *density*, for overlap and its kin. M + L (`kernels.overlap`) is no finite inner product, but
   1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right for any query where the item's variance v₂ is the
   usual one, v̄, and it separates; so does the logarithm. That is an inner product of 3D numbers,
   most of which matter little: the directions in which the products of real queries and items vary

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pcme.index.columns import Kind
+from pcme.index.rows import Kind
 
 __all__ = ["Origin", "origins_of"]
 

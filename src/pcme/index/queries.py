@@ -6,16 +6,16 @@ from pathlib import Path
 
 from PIL import Image
 
-from pcme import algebra
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.encoder import Encoder
 from pcme.index.settings import Settings
 from pcme.index.wanted import Wanted
+from pcme.scores import combine
 
 __all__ = ["Query", "Reader", "combined"]
 
-Query = str | Path | Image.Image | Embedding | algebra.Query
+Query = str | Path | Image.Image | Embedding | combine.Query
 """Text, a picture (a path or an image), an embedding, or a combination of these."""
 
 
@@ -27,11 +27,11 @@ def combined(
 ) -> Query:
     """(query and all of these) or any of these, but none of those."""
     together = [*([] if query is None else [query]), *all_of]
-    either = [*([_one_or(algebra.all_of, together)] if together else []), *any_of]
+    either = [*([_one_or(combine.all_of, together)] if together else []), *any_of]
     if not either:
         raise ConfigError("nothing was asked for - give a query, all_of or any_of")
-    found = _one_or(algebra.any_of, either)
-    return algebra.but_not(found, algebra.any_of(but_not)) if but_not else found
+    found = _one_or(combine.any_of, either)
+    return combine.but_not(found, combine.any_of(but_not)) if but_not else found
 
 
 def _one_or(join: Callable[[Sequence[Query]], Query], parts: Sequence[Query]) -> Query:
@@ -48,7 +48,7 @@ class Reader:
 
     def wanted(self, query: Query) -> Wanted:
         """The query, encoded."""
-        if not isinstance(query, algebra.Query):
+        if not isinstance(query, combine.Query):
             return self._single(query)
         notes: list[str] = []
 
@@ -60,7 +60,7 @@ class Reader:
 
         encoded = query.encoded(encode)
         note = "; ".join(notes) or None
-        if isinstance(encoded, algebra.One):
+        if isinstance(encoded, combine.One):
             return Wanted(self._fitted(encoded.embedding), note=note)
         return Wanted(None, encoded, note=note)
 

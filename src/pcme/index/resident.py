@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian, Points
-from pcme.index.columns import embedding_of, numbers
+from pcme.index.rows import embedding_of, numbers
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from pcme import fused
 from pcme.embedding import Embedding
 from pcme.index.resident import Resident
 from pcme.index.values import Exact
+from pcme.kernels import compiled
 from pcme.scores.base import Score
 
 __all__ = ["BLOCK", "SCORED", "Found", "PlainScan", "Scan", "best_first"]
@@ -132,7 +132,7 @@ class Scan(ABC, Generic[Made]):
         self, queries: Embedding, rows: Int64[np.ndarray, " m"] | None, width: int
     ) -> tuple[Float32[np.ndarray, "q w"], Int64[np.ndarray, "q w"]]:
         """(keys, places) of the items with the best keys, best first."""
-        best = fused.BestKeys(len(queries), width, torch.get_num_threads())
+        best = compiled.BestKeys(len(queries), width, torch.get_num_threads())
         whole = self.resident.embedding
         for block, part in enumerate(_blocks(len(whole))):
             chosen = None if rows is None else _within(rows, part)

@@ -19,24 +19,24 @@ from pcme import scores
 from pcme.data.problems import Problems
 from pcme.embedding import joined
 from pcme.errors import ConfigError
+from pcme.index.approximate import lift_in
 from pcme.index.checking import Verified, verify
-from pcme.index.columns import Kind, schema
 from pcme.index.description import Description, described
 from pcme.index.encoder import Encoder
-from pcme.index.engine import lift_in
 from pcme.index.finder import Finder
 from pcme.index.hits import Hits
-from pcme.index.judge import Judge
+from pcme.index.interpret import Judge
 from pcme.index.lifts import width_of
 from pcme.index.queries import Query, Reader, combined
-from pcme.index.resolving import Items, Metadata, sources_of
+from pcme.index.resolve import Items, Metadata, sources_of
+from pcme.index.rows import Kind, schema
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuner import compacted, tuned
 from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins, tuning_in
 from pcme.index.writer import Added, Existing, Writer
 from pcme.model import Model
-from pcme.ranking import checked_k
+from pcme.retrieval.ranking import checked_k
 from pcme.scores.base import LogProbability, Score
 
 __all__ = ["SearchIndex"]

@@ -16,8 +16,8 @@ from filelock import FileLock, Timeout
 from jaxtyping import Float32
 
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.columns import INTERNAL, vectors_column
 from pcme.index.lance import SOURCE, engine, flush, local, quoted, translated
+from pcme.index.rows import INTERNAL, vectors_column
 
 __all__ = ["Store"]
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from pcme.embedding import Embedding
-from pcme.index.engine import Approximate, lift_in
+from pcme.index.approximate import Approximate, lift_in
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import (

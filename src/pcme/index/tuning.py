@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from pcme.data.streams import stream
+from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
-from pcme.index.columns import embedding_of
-from pcme.index.engine import Approximate, Effort
+from pcme.index.approximate import Approximate, Effort
 from pcme.index.lifts import DensityLift, width_of
+from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.wanted import Wanted
@@ -120,7 +120,7 @@ def sampled(store: Store, count: int, where: str | None = None) -> Embedding | N
     every = store.read(["seq"], where)["seq"].to_numpy()
     if not len(every):
         return None
-    some = stream(0, "sample").choice(every, min(count, len(every)), replace=False)
+    some = numpy_stream(0, "sample").choice(every, min(count, len(every)), replace=False)
     columns = [name for name in ("seq", "mean", "log_sigma") if name in store.schema.names]
     found = store.read(columns, f"seq IN ({', '.join(map(str, some.tolist()))})")
     by_seq = np.argsort(found["seq"].to_numpy())

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pcme import elk
 from pcme.embedding import Embedding, Gaussian, Points
+from pcme.kernels import overlap
 from pcme.scores.base import Score
 from pcme.scores.densities import DensityScore
 from pcme.scores.match_prob import MatchProbability
@@ -43,13 +43,13 @@ class Extent:
         reach = torch.maximum(high.amax(0) - log_centre, log_centre - low.amin(0))
         return cls(log_centre, reach, largest)
 
-    def scaling(self, query: Gaussian) -> elk.Scaling:
+    def scaling(self, query: Gaussian) -> overlap.Scaling:
         """What `elk.Scaling.of(query, gallery)` is, without another look at the gallery."""
         ends = Gaussian(
             torch.stack((self.largest, -self.largest)),
             torch.stack((self.log_centre + self.log_reach, self.log_centre - self.log_reach)),
         )
-        return elk.Scaling(self.log_centre, elk.Scaling.of(query, ends).dtype)
+        return overlap.Scaling(self.log_centre, overlap.Scaling.of(query, ends).dtype)
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Exact:
 
     @staticmethod
     def _density(
-        score: DensityScore, query: Gaussian, items: Gaussian, scaling: elk.Scaling
+        score: DensityScore, query: Gaussian, items: Gaussian, scaling: overlap.Scaling
     ) -> Float[Tensor, " n"]:
-        m, log_sum = elk.terms(query, items, scaling)
+        m, log_sum = overlap.terms(query, items, scaling)
         own = log_volume(query) + log_volume(items)
         return score.combine(m[0].double(), log_sum[0].double(), own, query.dim).float()
 

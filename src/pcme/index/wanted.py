@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from pcme.algebra import Calibrate, Query
 from pcme.embedding import Embedding, Gaussian
 from pcme.index.settings import POINT
 from pcme.index.values import Exact
+from pcme.scores.combine import Calibrate, Query
 
 __all__ = ["Answer", "Wanted"]
 

@@ -8,16 +8,16 @@ import pyarrow as pa
 
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.columns import Rows, checksums, embedding_of, numbers
+from pcme.index.approximate import LIFT, lift_in
 from pcme.index.encoder import Encoder
-from pcme.index.engine import LIFT, lift_in
 from pcme.index.items import Source, require_distinct
 from pcme.index.lance import quoted
 from pcme.index.lifts import DensityLift
 from pcme.index.origins import Origin
+from pcme.index.rows import Rows, checksums, embedding_of, numbers
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.index.vectors import NumpyVectors, ParquetVectors
+from pcme.index.vector_files import NumpyVectors, ParquetVectors
 
 __all__ = ["Added", "Existing", "Writer"]
 

@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from pcme.core.registry import Registry
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError
 from pcme.nn.heads import HeadOptions
-from pcme.registry import Registry
 from pcme.scores.base import Score
 
 __all__ = ["Method", "Objective", "Terms", "registry", "require_known", "require_not_negative"]
@@ -92,7 +92,7 @@ class Method(ABC):
         return images, matches
 
 
-registry: Registry[Method] = Registry("method")
+registry: Registry[Method] = Registry("method", "pcme.methods")
 
 
 def require_known(what: str, value: str, known: tuple[str, ...]) -> None:

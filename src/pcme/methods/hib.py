@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
-from pcme.likelihood import pair_nll
 from pcme.methods.base import (
     Method,
     Objective,
@@ -27,6 +26,7 @@ from pcme.methods.base import (
     require_known,
     require_not_negative,
 )
+from pcme.methods.likelihood import pair_nll
 from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.likelihood import energy_nll, overlap_energy, pair_nll
 from pcme.methods.base import (
     Method,
     Objective,
@@ -29,6 +28,7 @@ from pcme.methods.base import (
     require_known,
     require_not_negative,
 )
+from pcme.methods.likelihood import energy_nll, overlap_energy, pair_nll
 from pcme.methods.regularisers import (
     breadth,
     effective_matches,

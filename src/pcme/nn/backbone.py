@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
-from pcme.data.text import Tokeniser
-from pcme.registry import Registry
+from pcme.core.registry import Registry
+from pcme.data.text.tokens import Tokeniser
 
 __all__ = [
     "CaptionBackbone",
@@ -101,7 +101,7 @@ class ImageBackbone(ABC):
         """The network; weights that are not loaded from a file are drawn from the generator."""
 
 
-image_backbones: Registry[ImageBackbone] = Registry("image backbone")
+image_backbones: Registry[ImageBackbone] = Registry("image backbone", "pcme.nn.images")
 
 
 class CaptionNetwork(nn.Module, ABC):
@@ -158,4 +158,4 @@ class CaptionBackbone(ABC):
         """The network for embeddings of size `dim`; it copies the word vectors if it uses any."""
 
 
-caption_backbones: Registry[CaptionBackbone] = Registry("caption backbone")
+caption_backbones: Registry[CaptionBackbone] = Registry("caption backbone", "pcme.nn.captions")

@@ -2,17 +2,7 @@
 
 from pcme.analysis.calibration import Reliability, Roc
 from pcme.plots.charts import Line, add_lines
-from pcme.plots.style import (
-    FAINT,
-    INK,
-    PALETTE,
-    Axes,
-    Figure,
-    divided,
-    log_axis,
-    panels_of,
-    styled,
-)
+from pcme.plots.style import FAINT, INK, PALETTE, Axes, Figure, divided, log_axis, panels_of, styled
 
 __all__ = ["draw_calibration"]
 

@@ -3,16 +3,7 @@
 from collections.abc import Sequence
 
 from pcme.analysis.influence import Left, WordInfluence, WordInfluences
-from pcme.plots.style import (
-    INK,
-    PALETTE,
-    Axes,
-    Figure,
-    divided,
-    panels_of,
-    shortened,
-    styled,
-)
+from pcme.plots.style import INK, PALETTE, Axes, Figure, divided, panels_of, shortened, styled
 
 __all__ = ["draw_influence"]
 

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from pcme import atomic
+from pcme.core import files
 from pcme.errors import ConfigError
 
 try:
@@ -176,8 +176,8 @@ def save(figure: Figure, stem: Path) -> tuple[Path, Path]:
     """Write `stem`.svg and `stem`.png, each whole or not at all."""
     vector, raster = stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")
     try:
-        atomic.write_text(vector, svg(figure))
-        with atomic.replacing(raster) as draft:
+        files.write_text(vector, svg(figure))
+        with files.replacing(raster) as draft:
             draft.write_bytes(png(figure))
     except OSError as error:
         raise ConfigError(

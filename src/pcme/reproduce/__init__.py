@@ -10,27 +10,19 @@ True
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pcme import atomic, folders
+from pcme.core import files
 from pcme.errors import ConfigError, PcmeError
-from pcme.evaluation.running import dataset_of
-from pcme.recipe import Recipe
+from pcme.evaluation.open_run import dataset_of
+from pcme.recipes.schema import Recipe
 from pcme.reproduce import experiments
 from pcme.reproduce.base import registry
-from pcme.reproduce.planning import (
-    QUICK_SEEDS,
-    SEEDS,
-    Plan,
-    Request,
-    all_jobs,
-    assembled,
-    chosen,
-)
+from pcme.reproduce.outcome import Result, write
+from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Plan, Request, all_jobs, assembled, chosen
 from pcme.reproduce.reporting import report
-from pcme.reproduce.results import Result, write
-from pcme.reproduce.running import Launch, Progress, forget_features, run_all
+from pcme.reproduce.runner import Launch, Progress, forget_features, run_all
+from pcme.reproduce.setups import WORLDS, World, world
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
-from pcme.reproduce.worlds import WORLDS, World, world
 
 __all__ = [
     "WORLDS",
@@ -69,7 +61,7 @@ def reproduce(
     `out` gets runs/ and results/. Runs that are there are used; `started(missing, total)` is told
     how many are not, `said` whenever one of them ends. `launch` does a job, a process each without.
     """
-    from pcme.reproduce import drawing  # noqa: F401 - without matplotlib it is told now, not later
+    from pcme.reproduce import pictures  # noqa: F401 - without matplotlib it is told now, not later
 
     place = data if isinstance(data, World) else world(data)
     chosen_names = chosen(wanted, place)
@@ -80,7 +72,7 @@ def reproduce(
     request = Request(place, quick, count, tuple(changes), out / "runs", data_root, stamp)
     plans = [Plan(name, registry.create(name), request) for name in chosen_names]
     _require_labels(plans, base)
-    folders.made(out, "the results' folder")
+    files.ensure_folder(out, "the results' folder")
     runs = all_jobs(plans)
     started(sum(bool(job.missing) for job in runs), len(runs))
     failures = run_all(runs, workers=jobs, launch=launch, said=said)
@@ -131,12 +123,12 @@ def _require_labels(plans: Sequence[Plan], recipe: Recipe) -> None:
 
 
 def _written(result: Result, folder: Path) -> Result:
-    from pcme.reproduce import drawing
+    from pcme.reproduce import pictures
 
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / result.name
-    drawing.save(result, stem)
-    atomic.write_text(stem.with_suffix(".md"), document(result, picture=result.name))
+    pictures.save(result, stem)
+    files.write_text(stem.with_suffix(".md"), document(result, picture=result.name))
     write(result, stem.with_suffix(".json"))
     return result
 

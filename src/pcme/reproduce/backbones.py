@@ -10,15 +10,14 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from pcme import checkpoint
-from pcme.optim import AdamP
-from pcme.recipe import Recipe, part
+from pcme.recipes.schema import Recipe, part
 from pcme.reproduce.stamps import digest
-from pcme.training import Reporter, train
+from pcme.training import Reporter, checkpoint, train
+from pcme.training.optim import AdamP
 from pcme.training.phases import trained_groups
-from pcme.training.preparing import prepared
+from pcme.training.prepare import prepared
 from pcme.training.runs import Position, Run
-from pcme.training.saves import save
+from pcme.training.state import save
 
 __all__ = ["begun", "labels_alone"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from pcme import scores
-from pcme.registry import Registry
+from pcme.core.registry import Registry
 from pcme.reproduce.paper import Source
-from pcme.reproduce.worlds import World
+from pcme.reproduce.setups import World
 from pcme.scores.base import Score
 
 __all__ = [
@@ -190,4 +190,4 @@ class Experiment(ABC):
         """Its tables, in a world."""
 
 
-registry: Registry[Experiment] = Registry("experiment")
+registry: Registry[Experiment] = Registry("experiment", "pcme.reproduce.experiments")

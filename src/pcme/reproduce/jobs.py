@@ -14,10 +14,10 @@ from pathlib import Path
 from filelock import FileLock
 from pydantic import TypeAdapter
 
-from pcme import atomic
+from pcme.core import files
 from pcme.errors import FormatError
 from pcme.model import load
-from pcme.recipe import Recipe, from_record
+from pcme.recipes.schema import Recipe, from_record
 from pcme.reproduce.backbones import begun
 from pcme.reproduce.base import Ask
 from pcme.reproduce.measures import Figures, Subject, measured
@@ -150,4 +150,4 @@ def _measure(job: Job, done: Done, asks: Sequence[Ask]) -> None:
 
 
 def _write(path: Path, record: object) -> None:
-    atomic.write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    files.write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -16,11 +16,11 @@ from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import Embedded, Protocol, cost, evaluated, protocol
-from pcme.evaluation.running import embedded, split_of
+from pcme.evaluation.open_run import embedded, split_of
 from pcme.model import Model
 from pcme.reproduce.base import Ask, Measure
 from pcme.scores.base import Score
-from pcme.uncertainty import width
+from pcme.uncertainty.perturbation import width
 
 __all__ = ["Figures", "Subject", "measured"]
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from pcme.errors import ConfigError
 from pcme.reproduce.base import Claim, Column, Experiment, Row, Table, registry
 from pcme.reproduce.jobs import Done, Job
-from pcme.reproduce.results import (
+from pcme.reproduce.outcome import (
     Difference,
     Result,
     ResultRow,
@@ -19,7 +19,7 @@ from pcme.reproduce.results import (
     Values,
     known,
 )
-from pcme.reproduce.worlds import WORLDS, World
+from pcme.reproduce.setups import WORLDS, World
 
 __all__ = ["QUICK_SEEDS", "SEEDS", "Plan", "Request", "all_jobs", "assembled", "chosen"]
 

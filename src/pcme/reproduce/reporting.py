@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from pcme import atomic
+from pcme.core import files
 from pcme.errors import ConfigError
 from pcme.reproduce.base import registry
-from pcme.reproduce.results import Result, read, write
+from pcme.reproduce.outcome import Result, read, write
+from pcme.reproduce.setups import WORLDS
 from pcme.reproduce.tables import document, heading, piped, spent
-from pcme.reproduce.worlds import WORLDS
 
 __all__ = ["kept", "report", "text"]
 
@@ -43,7 +43,7 @@ def report(out: Path, *, source: Path | None = None) -> list[Result]:
         )
     for result in results:
         _draw(result, folder)
-    atomic.write_text(out, text(results, folder.name))
+    files.write_text(out, text(results, folder.name))
     return results
 
 
@@ -72,9 +72,9 @@ def _records(folder: Path) -> list[Path]:
 
 def _draw(result: Result, folder: Path) -> None:
     """Pictures as SVG alone: the document shows nothing else."""
-    from pcme.reproduce import drawing
+    from pcme.reproduce import pictures
 
-    for path in drawing.save(result, folder / result.name):
+    for path in pictures.save(result, folder / result.name):
         if path.suffix == ".png":
             path.unlink()
 

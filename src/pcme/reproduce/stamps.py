@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from pcme.data.dataset import CaptionDataset
-from pcme.evaluation.running import dataset_of
-from pcme.recipe import Recipe
+from pcme.evaluation.open_run import dataset_of
+from pcme.recipes.schema import Recipe
 
 __all__ = ["data_stamp", "digest"]
 

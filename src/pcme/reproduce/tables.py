@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from pcme.reproduce.base import Column
-from pcme.reproduce.results import Difference, Result, ResultRow, ResultTable, known
+from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, known
 
 __all__ = ["document", "heading", "markdown", "piped", "spent", "spread"]
 

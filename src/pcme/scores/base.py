@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
-from pcme.ranking import Ranking
-from pcme.registry import Registry
+from pcme.retrieval.ranking import Ranking
 from pcme.scores.plans import (
     Lifted,
     LiftedPlan,
@@ -138,7 +138,7 @@ class LiftedScore(Score, ABC):
         )
 
 
-registry: Registry[Score] = Registry("score")
+registry: Registry[Score] = Registry("score", "pcme.scores")
 
 
 def require_gaussian(score: object, items: Embedding) -> Gaussian:

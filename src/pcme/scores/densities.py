@@ -1,7 +1,7 @@
 """Scores of overlapping densities: elk, bhattacharyya, and `overlap`, our own match probability.
 
 All are −α M − β L + γ (Σ log σ₁ + Σ log σ₂), finished by a monotone function, with M and L the two
-sums of `pcme.elk`: no matrix product, but a compiled kernel that holds no Q × G × D array.
+sums of `kernels.overlap`: no matrix product, but a compiled kernel that holds no Q × G × D array.
 """
 
 import math
@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pcme import elk
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
+from pcme.kernels import overlap
 from pcme.scores.base import LogProbability, Score, registry, require_gaussian
 from pcme.scores.plans import Lifted, Normal, Plan, Rows, Shortlist
 
@@ -118,14 +118,14 @@ class DensityPlan(Plan):
     def __init__(self, score: DensityScore, queries: Gaussian, gallery: Gaussian) -> None:
         super().__init__(queries, gallery)
         self.score, self.left, self.right = score, queries, gallery
-        self.scaling = elk.Scaling.of(queries, gallery)
+        self.scaling = overlap.Scaling.of(queries, gallery)
         self.own = [_log_volume(items) for items in (queries, gallery)]
         self.bytes_per_pair, self.bytes_per_item = 40, 48 * queries.dim
         self.bytes_per_candidate = 64
 
     def block(self, rows: Rows, columns: slice) -> Tensor:
         """The fused kernel, finished in float64."""
-        m, log_sum = elk.terms(self.left[rows], self.right[columns], self.scaling)
+        m, log_sum = overlap.terms(self.left[rows], self.right[columns], self.scaling)
         own = self.own[0][rows][:, None] + self.own[1][columns]
         return self.score.combine(m.double(), log_sum.double(), own, self.left.dim)
 
@@ -149,7 +149,7 @@ class DensityPlan(Plan):
         )
 
     def _row(self, query: int, ids: Tensor) -> Tensor:
-        m, log_sum = elk.terms(self.left[query], self.right[ids], self.scaling)
+        m, log_sum = overlap.terms(self.left[query], self.right[ids], self.scaling)
         own = self.own[0][query] + self.own[1][ids]
         return self.score.combine(m.double(), log_sum.double(), own, self.left.dim)
 

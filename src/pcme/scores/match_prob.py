@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcme import fused, quadrature, sampling
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
+from pcme.kernels import analytic, compiled, sampled
 from pcme.scores.base import LogProbability, registry, require_gaussian
 from pcme.scores.plans import (
     COLUMNS,
@@ -57,8 +57,8 @@ class MatchProbability(LogProbability):
             )
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
-        """The analytic form (`pcme.quadrature`)."""
-        return quadrature.log_match_pairs(
+        """The analytic form (`pcme.kernels.analytic`)."""
+        return analytic.log_match_pairs(
             (queries.mean, queries.variance), (gallery.mean, gallery.variance), *self.parameters
         )
 
@@ -75,7 +75,7 @@ class MatchProbability(LogProbability):
             return AnalyticPlan(self, left, right)
 
         def reduce(x: Tensor, y: Tensor) -> Tensor:
-            return sampling.log_match(x, y, self.scale, self.shift)
+            return sampled.log_match(x, y, self.scale, self.shift)
 
         return SampledPlan(reduce, queries, gallery, samples=self.samples, seed=self.seed)
 
@@ -100,37 +100,37 @@ class AnalyticPlan(Plan):
         strips = (self.right[i : min(stop, i + step)] for i in range(start, stop, step))
         parts = [self._moments(left, strip) for strip in strips]
 
-        def gather(flat: Tensor) -> quadrature.Side:
+        def gather(flat: Tensor) -> analytic.Side:
             query, item = flat // (stop - start), flat % (stop - start)
             return _pairs(self.left[rows][query], self.right[columns][item])
 
-        moments = quadrature.Moments.cat(parts)
-        return quadrature.score_pairs(moments, gather, *self.score.parameters)
+        moments = analytic.Moments.cat(parts)
+        return analytic.score_pairs(moments, gather, *self.score.parameters)
 
-    def _moments(self, left: quadrature.Factors, items: Gaussian) -> quadrature.Moments:
+    def _moments(self, left: analytic.Factors, items: Gaussian) -> analytic.Moments:
         whole = Gaussian(whole_columns(items.mean), whole_columns(items.log_sigma))
         return left.moments(self._factors(whole)).columns(len(items))
 
-    def _factors(self, items: Gaussian) -> quadrature.Factors:
-        return quadrature.Factors.of(_float64(items), self.centre)
+    def _factors(self, items: Gaussian) -> analytic.Factors:
+        return analytic.Factors.of(_float64(items), self.centre)
 
     def candidates(self, rows: Tensor, ids: Int[Tensor, "q m"]) -> Tensor:
         """Their moments by a compiled loop; the same numbers as `block` to float64's rounding."""
         left, (means, variances, places) = self.left[rows], self._items(ids)
 
-        def gather(flat: Tensor) -> quadrature.Side:
+        def gather(flat: Tensor) -> analytic.Side:
             query, item = flat // ids.shape[1], places.reshape(-1)[flat]
             delta = left.mean[query].double() - means[item].double()
             return delta, _variance(left)[query].double() + variances[item].double()
 
-        sums = fused.pair_moments(
+        sums = compiled.pair_moments(
             (_rows(left.mean), _rows(_variance(left))),
             (_rows(means), _rows(variances)),
             places.numpy(),
             torch.get_num_threads(),
         )
-        moments = quadrature.Moments(*torch.from_numpy(sums))
-        return quadrature.score_pairs(moments, gather, *self.score.parameters)
+        moments = analytic.Moments(*torch.from_numpy(sums))
+        return analytic.score_pairs(moments, gather, *self.score.parameters)
 
     def shortlist(self, k: int) -> Shortlist | None:
         """Keys: −csd. Bound: the narrow rule at the most favourable variance that a csd allows."""
@@ -140,7 +140,7 @@ class AnalyticPlan(Plan):
         limits = self._limits()
 
         def upper(rows: Tensor, found: Tensor) -> Tensor:
-            return quadrature.upper_log_match(
+            return analytic.upper_log_match(
                 -keys.upper(rows, found), limits[rows], *self.score.parameters
             )
 
@@ -157,7 +157,7 @@ class AnalyticPlan(Plan):
     def _all_variances(self) -> Tensor:
         return _variance(self.right)
 
-    def _limits(self) -> quadrature.Limits:
+    def _limits(self) -> analytic.Limits:
         """What is known of every pair of a query before looking at the item.
 
         With s̄ the mean of s over the dimensions, Σ Δ² s = s̄ Σ Δ² + Σ Δ² (s − s̄), whose last sum
@@ -168,7 +168,7 @@ class AnalyticPlan(Plan):
         items, own = torch.cat(parts, 1), _extent(self.left, centre)
         least, most = items.amin(1) / ROUNDING, items.amax(1) * ROUNDING
         spread, spread2, widest, uneven, norm4 = own * ROUNDING
-        return quadrature.Limits(
+        return analytic.Limits(
             least_spread=own[0] / ROUNDING + least[0],
             most_spread=spread + most[0],
             most_spread2=(spread2.sqrt() + most[1].sqrt()).square(),
@@ -191,18 +191,18 @@ def _variance(items: Gaussian) -> Tensor:
     return items.variance.clamp_min(torch.finfo(torch.float32).tiny)
 
 
-def _float64(items: Gaussian) -> quadrature.Side:
+def _float64(items: Gaussian) -> analytic.Side:
     """Variances in the embeddings' own precision, then widened: the same numbers on every path."""
     return items.mean.double(), _variance(items).double()
 
 
-def _pairs(left: Gaussian, right: Gaussian) -> quadrature.Side:
+def _pairs(left: Gaussian, right: Gaussian) -> analytic.Side:
     """(Δ, s) of paired items."""
     (m1, v1), (m2, v2) = _float64(left), _float64(right)
     return m1 - m2, v1 + v2
 
 
-def _rows(x: Tensor) -> fused.Array:
+def _rows(x: Tensor) -> compiled.Array:
     return x.contiguous().numpy()
 
 

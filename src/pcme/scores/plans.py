@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcme import sampling
 from pcme.embedding import Embedding, Gaussian
+from pcme.kernels import sampled
 
 QUERY_ROWS = 1024
 """Queries in a block at the most; the gallery's part of a block grows to fill the cap."""
@@ -202,7 +202,7 @@ class SampledPlan(Plan):
         return torch.cat(parts, 1)
 
     def _draw(self, items: Embedding, rows: slice, side: Side) -> Tensor:
-        return sampling.draw(items, rows, self.samples, seed=self.seed, side=side)
+        return sampled.draw(items, rows, self.samples, seed=self.seed, side=side)
 
 
 def whole_columns(items: Float[Tensor, "g ..."]) -> Float[Tensor, "p ..."]:

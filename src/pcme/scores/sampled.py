@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from pcme import sampling
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError
+from pcme.kernels import sampled
 from pcme.scores.base import Score, registry
 from pcme.scores.plans import Normal, Plan, SampledPlan
 
@@ -35,7 +35,7 @@ class AverageDistance(Score):
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """One product over the stacked samples."""
         return SampledPlan(
-            lambda x, y: -sampling.mean_distance(x, y),
+            lambda x, y: -sampled.mean_distance(x, y),
             queries,
             gallery,
             samples=self.samples,

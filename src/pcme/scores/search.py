@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pcme import fused
 from pcme.embedding import Embedding, Gaussian
+from pcme.kernels import compiled
 from pcme.scores.plans import QUERY_ROWS, Plan, Rows, Shortlist, item_blocks, query_blocks
 
 GROWTH_LIMIT = 16
@@ -56,7 +56,7 @@ class Search:
 
     def _best_keys(self, shortlist: Shortlist, rows: Tensor, width: int) -> tuple[Tensor, Tensor]:
         left = shortlist.queries[rows]
-        best = fused.BestKeys(len(rows), width, torch.get_num_threads())
+        best = compiled.BestKeys(len(rows), width, torch.get_num_threads())
         step = max(256, KEY_BYTES // (4 * (len(rows) + left.shape[1])))
         for start in range(0, len(self.plan.gallery), step):
             part = shortlist.items(slice(start, start + step))
@@ -87,7 +87,9 @@ class Search:
         for columns in item_blocks(self.plan, count, self.memory_limit):
             part = self.plan.block(rows, columns).to(self.scores.dtype)
             part = part.clamp_min(torch.finfo(part.dtype).min)  # −∞ must still displace the filler
-            fused.merge_topk(part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads())
+            compiled.merge_topk(
+                part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads()
+            )
         best[best == np.finfo(best.dtype).min] = -np.inf
         self.scores[rows], self.ids[rows] = torch.from_numpy(best), torch.from_numpy(ids)
 

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from pcme.recipe import Part
+from pcme.recipes.schema import Part
 from pcme.training.runs import Figures, Run
 
 __all__ = ["card"]

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import torch
 
-from pcme import checkpoint
 from pcme.errors import ConfigError, FormatError
+from pcme.training import checkpoint
 from pcme.training.runs import Run
 
 __all__ = ["explained"]

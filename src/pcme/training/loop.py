@@ -8,21 +8,21 @@ A step is one batch; a checkpoint is written after every epoch, and when the run
 from contextlib import nullcontext
 from pathlib import Path
 
-from pcme import atomic, checkpoint
-from pcme.data.batches import Loader
+from pcme.core import files
+from pcme.data.loading.batches import Loader
 from pcme.evaluation import embed, retrieval
 from pcme.model import Model
-from pcme.optim import AdamP, cosine_with_warmup
-from pcme.recipe import Phase, Recipe
-from pcme.training import journal
+from pcme.recipes.schema import Phase, Recipe
+from pcme.training import checkpoint, journal
+from pcme.training.allocator import keep_freed
 from pcme.training.card import card
 from pcme.training.faults import explained
 from pcme.training.interrupts import deferred
-from pcme.training.memory import keep_freed
+from pcme.training.optim import AdamP, cosine_with_warmup
 from pcme.training.phases import trained_groups
-from pcme.training.preparing import loader, prepared, validation_features
+from pcme.training.prepare import loader, prepared, validation_features
 from pcme.training.runs import Figures, Reporter, Run
-from pcme.training.saves import restore_optimiser, resumed, save
+from pcme.training.state import restore_optimiser, resumed, save
 from pcme.training.steps import take
 
 __all__ = ["train"]
@@ -124,7 +124,7 @@ def _validate(run: Run, phase: Phase, said: Reporter) -> None:
             run.model.save(run.folder)
         run.model.save(run.folder / "last")
     journal.log(run, journal.flat(figures))
-    atomic.write_text(run.folder / "README.md", card(run, figures))
+    files.write_text(run.folder / "README.md", card(run, figures))
     said.validated(run, figures)
 
 

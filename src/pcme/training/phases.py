@@ -9,7 +9,7 @@ from torch import nn
 
 from pcme.errors import ConfigError
 from pcme.model import Model
-from pcme.recipe import Phase
+from pcme.recipes.schema import Phase
 
 __all__ = ["set_mode", "trained_groups"]
 

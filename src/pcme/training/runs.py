@@ -12,12 +12,12 @@ import numpy as np
 from torch import nn
 
 from pcme.data.dataset import CaptionDataset
+from pcme.data.loading.samplers import OnePerClass, Sampler, ShuffledPairs
 from pcme.data.problems import Problems
-from pcme.data.samplers import OnePerClass, Sampler, ShuffledPairs
 from pcme.model import Model
-from pcme.optim import ExponentialAverage
-from pcme.recipe import Recipe
+from pcme.recipes.schema import Recipe
 from pcme.training.events import Events
+from pcme.training.optim import ExponentialAverage
 from pcme.training.precision import Precision
 
 __all__ = ["Figures", "Position", "Reporter", "Run"]

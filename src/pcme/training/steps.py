@@ -6,16 +6,15 @@ from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
-from pcme import checkpoint
-from pcme.data import streams
-from pcme.data.batches import Batch
-from pcme.data.transforms import normalise
+from pcme.core.random import numpy_stream, torch_stream
+from pcme.data.images.transforms import normalise
+from pcme.data.loading.batches import Batch
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import DataError
 from pcme.nn.backbone import Features
-from pcme.optim import AdamP, clip_gradients
-from pcme.recipe import Phase
-from pcme.sampling import stream
+from pcme.recipes.schema import Phase
+from pcme.training import checkpoint
+from pcme.training.optim import AdamP, clip_gradients
 from pcme.training.phases import set_mode
 from pcme.training.runs import Run
 
@@ -60,10 +59,10 @@ def _match_loss(run: Run, batch: Batch, phase: Phase) -> tuple[Float[Tensor, ""]
     """The objective's loss, and what is worth watching."""
     model, position = run.model, run.position
     inputs, matches = model.method.mixed(
-        batch.images, batch.matches, streams.stream(run.recipe.seed, "mixing", position.total)
+        batch.images, batch.matches, numpy_stream(run.recipe.seed, "mixing", position.total)
     )
     images, captions = _images(run, inputs, phase), _captions(run, batch)
-    generator = stream(run.recipe.seed, "objective", position.total)
+    generator = torch_stream(run.recipe.seed, "objective", position.total)
     try:
         terms = model.objective(images, captions, matches.to(model.device), generator)
     except DataError as error:  # the embeddings themselves are not finite

@@ -8,7 +8,7 @@ import transformers
 
 import pcme
 from pcme import ConfigError, DataError, FormatError, recipes
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.model import Model
 from pcme.nn import captions
 from tests.nn import tiny

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcme.data.text import Vocab
+from pcme.data.text.tokens import Vocab
 from pcme.errors import ConfigError, ShapeError
 from pcme.model import Model
 from pcme.nn.captions import create

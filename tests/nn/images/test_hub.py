@@ -10,8 +10,8 @@ from PIL import Image
 
 import pcme
 from pcme import ConfigError, DataError, FormatError, ShapeError, recipes
-from pcme.data.features import digest_of_module
-from pcme.data.text import Vocab
+from pcme.data.loading.features import digest_of_module
+from pcme.data.text.tokens import Vocab
 from pcme.model import Model
 from pcme.nn import images
 from tests.helpers import unless_annotations_are_enforced

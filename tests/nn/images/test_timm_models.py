@@ -9,8 +9,8 @@ from torch import nn
 
 from pcme import ConfigError
 from pcme.nn import images
-from pcme.nn.hub import blocks_of
 from pcme.nn.images.timm_models import TimmNetwork
+from pcme.nn.transformers_towers import blocks_of
 
 
 def test_without_the_package_the_error_says_how_to_get_it(monkeypatch):

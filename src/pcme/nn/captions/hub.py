@@ -13,10 +13,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from pcme.data.text import UNKNOWN, Tokeniser, Tokens
+from pcme.data.text.tokens import UNKNOWN, Tokeniser, Tokens
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.nn import hub
+from pcme.nn import transformers_towers
 from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.nn.transformers_towers import Tower
 
 __all__ = ["Hub", "HubCaptions", "Subwords"]
 
@@ -70,7 +71,7 @@ class HubCaptions(CaptionNetwork):
 
     projected = False
 
-    def __init__(self, tower: hub.Tower, subwords: Subwords, pool: Pool, *, train: bool) -> None:
+    def __init__(self, tower: Tower, subwords: Subwords, pool: Pool, *, train: bool) -> None:
         super().__init__()
         self.tower, self.subwords, self.train_tower = tower.model, subwords, train
         kind = str(tower.model.config.model_type)
@@ -107,7 +108,7 @@ class HubCaptions(CaptionNetwork):
     def save_files(self, folder: Path) -> None:
         """The tower's config and its tokeniser."""
         folder.mkdir(parents=True, exist_ok=True)
-        with hub.quiet(hub.library()):
+        with transformers_towers.quiet(transformers_towers.library()):
             self.subwords.tokenizer.save_pretrained(str(folder))
             config: Any = self.tower.config
             config.to_json_file(str(folder / "config.json"), use_diff=False)
@@ -117,7 +118,7 @@ class HubCaptions(CaptionNetwork):
 
     def _vector(self, found: Any, mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b p"]:  # noqa: ANN401
         if self.pool == "pooler":
-            return hub.pooled(found)
+            return transformers_towers.pooled(found)
         sites: Tensor = found.last_hidden_state
         return torch.where(mask[..., None], sites, 0).sum(1) / mask.sum(1, keepdim=True)
 
@@ -154,7 +155,7 @@ class Hub(CaptionBackbone):
         generator: torch.Generator,
     ) -> HubCaptions:
         """The tower with its weights; word vectors are not used."""
-        tower = hub.load(self.source, "text")
+        tower = transformers_towers.load(self.source, "text")
         return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
 
 
@@ -175,15 +176,15 @@ class _Stored(CaptionBackbone):
         generator: torch.Generator,
     ) -> HubCaptions:
         """The tower without its weights."""
-        tower = hub.rebuild(self.folder, "text")
+        tower = transformers_towers.rebuild(self.folder, "text")
         return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
 
 
-def _subwords(tower: hub.Tower) -> Subwords:
-    package, source, config = hub.library(), tower.source, tower.model.config
+def _subwords(tower: Tower) -> Subwords:
+    package, source, config = transformers_towers.library(), tower.source, tower.model.config
     _require_tokeniser(Path(source))
     try:
-        with hub.quiet(package):
+        with transformers_towers.quiet(package):
             tokenizer = package.AutoTokenizer.from_pretrained(
                 source, local_files_only=Path(source).is_dir(), trust_remote_code=False
             )

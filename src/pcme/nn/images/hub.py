@@ -14,10 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pcme import atomic
+from pcme.core import files
 from pcme.errors import ConfigError, FormatError, ShapeError
-from pcme.nn import hub
+from pcme.nn import transformers_towers
 from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.transformers_towers import Tower
 
 __all__ = ["Hub", "HubImages"]
 
@@ -45,7 +46,7 @@ class HubImages(ImageNetwork):
     in the same space.
     """
 
-    def __init__(self, tower: hub.Tower, sites: Sites, colours: tuple[Colour, Colour]) -> None:
+    def __init__(self, tower: Tower, sites: Sites, colours: tuple[Colour, Colour]) -> None:
         super().__init__()
         self.tower, self.sites = tower.model, sites
         self.mean, self.std = colours
@@ -69,7 +70,7 @@ class HubImages(ImageNetwork):
 
     def _sites(self, found: Any) -> Float[Tensor, "b s d"]:  # noqa: ANN401
         if self.sites == "vector":
-            return hub.pooled(found)[:, None]
+            return transformers_towers.pooled(found)[:, None]
         last: Tensor = found.last_hidden_state
         return last.flatten(2).transpose(1, 2) if last.ndim == 4 else last
 
@@ -79,15 +80,15 @@ class HubImages(ImageNetwork):
 
     def blocks(self) -> Sequence[nn.Module]:
         """The embeddings and norms, then the layers."""
-        return hub.blocks_of(self.tower)
+        return transformers_towers.blocks_of(self.tower)
 
     def save_files(self, folder: Path) -> None:
         """The tower's config and the colours' statistics."""
         folder.mkdir(parents=True, exist_ok=True)
         config: Any = self.tower.config
-        atomic.write_text(folder / "config.json", config.to_json_string(use_diff=False))
+        files.write_text(folder / "config.json", config.to_json_string(use_diff=False))
         record = {"image_mean": self.mean, "image_std": self.std}
-        atomic.write_text(folder / PROCESSOR, json.dumps(record, indent=2) + "\n")
+        files.write_text(folder / PROCESSOR, json.dumps(record, indent=2) + "\n")
 
 
 @image_backbones.register("hub")
@@ -114,11 +115,11 @@ class Hub(ImageBackbone):
 
     def build(self, generator: torch.Generator) -> HubImages:
         """The tower with its weights."""
-        tower = hub.load(self.source, "vision")
+        tower = transformers_towers.load(self.source, "vision")
         return HubImages(tower, self.sites, _colours(tower, self._processor()))
 
     def _processor(self) -> Mapping[str, Any]:
-        package = hub.library()
+        package = transformers_towers.library()
         base = package.image_processing_base.ImageProcessingMixin
         local = Path(self.source).is_dir()
         try:
@@ -137,7 +138,7 @@ class _Stored(ImageBackbone):
 
     def build(self, generator: torch.Generator) -> HubImages:
         """The tower without its weights."""
-        tower = hub.rebuild(self.folder, "vision")
+        tower = transformers_towers.rebuild(self.folder, "vision")
         try:
             record = json.loads((self.folder / PROCESSOR).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -163,7 +164,7 @@ def _size(config: Any) -> tuple[int, int]:  # noqa: ANN401 - a config of the lib
     return int(height), int(width)
 
 
-def _colours(tower: hub.Tower, processor: object) -> tuple[Colour, Colour]:
+def _colours(tower: Tower, processor: object) -> tuple[Colour, Colour]:
     """(mean, std) of the colours that the tower was made for."""
     given = processor if isinstance(processor, Mapping) else {}
     if given.get("do_normalize") is False:

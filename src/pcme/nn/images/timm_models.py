@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pcme.errors import ConfigError
 from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.hub import blocks_of
+from pcme.nn.transformers_towers import blocks_of
 
 __all__ = ["Timm", "TimmNetwork"]
 

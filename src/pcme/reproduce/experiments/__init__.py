@@ -1,7 +1,1 @@
-"""The experiments. Every module of this package is imported, so a new experiment is one file."""
-
-import importlib
-import pkgutil
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+"""The experiments: one table or figure of the paper per file."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pcme.reproduce import paper
 from pcme.reproduce.base import PCME, Claim, Column, Experiment, Plot, Row, Table, registry
-from pcme.reproduce.worlds import World
+from pcme.reproduce.setups import World
 
 __all__ = ["Architecture"]
 

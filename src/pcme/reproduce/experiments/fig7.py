@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pcme.reproduce.base import PCME, Claim, Column, Experiment, Plot, Row, Table, registry
-from pcme.reproduce.worlds import World
-from pcme.uncertainty import RATIOS
+from pcme.reproduce.setups import World
+from pcme.uncertainty.perturbation import RATIOS
 
 __all__ = ["Figure7"]
 

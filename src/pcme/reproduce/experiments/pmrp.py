@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pcme.reproduce.base import PCME, Claim, Column, Experiment, Plot, Row, Table, pvse, registry
-from pcme.reproduce.worlds import World
+from pcme.reproduce.setups import World
 
 __all__ = ["PlausibleMatches"]
 

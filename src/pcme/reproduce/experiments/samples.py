@@ -3,18 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pcme.reproduce.base import (
-    PCME,
-    Claim,
-    Column,
-    Experiment,
-    Plot,
-    Row,
-    Scoring,
-    Table,
-    registry,
-)
-from pcme.reproduce.worlds import World
+from pcme.reproduce.base import PCME, Claim, Column, Experiment, Plot, Row, Scoring, Table, registry
+from pcme.reproduce.setups import World
 
 __all__ = ["Samples"]
 

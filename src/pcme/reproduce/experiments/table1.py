@@ -17,7 +17,7 @@ from pcme.reproduce.base import (
     Table,
     registry,
 )
-from pcme.reproduce.worlds import World
+from pcme.reproduce.setups import World
 
 __all__ = ["Table1"]
 

@@ -16,7 +16,7 @@ from pcme.reproduce.base import (
     pvse,
     registry,
 )
-from pcme.reproduce.worlds import World
+from pcme.reproduce.setups import World
 
 __all__ = ["Table2"]
 

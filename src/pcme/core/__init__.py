@@ -1,0 +1,1 @@
+"""Shared ground: registry, files, random streams, progress."""

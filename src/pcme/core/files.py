@@ -1,0 +1,84 @@
+"""Atomic file writes: write under a hidden name, make durable, rename.
+
+After a crash at any moment a file has its old contents or its new ones. A crash may leave a draft
+with a hidden name; `clean` removes it.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pcme.errors import ConfigError
+
+__all__ = ["clean", "ensure_folder", "hidden", "replacing", "sync", "write_new", "write_text"]
+
+_HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A hidden name to write under; at the end of the `with` block it becomes the file at `path`.
+
+    When the block fails, the file stays as it was.
+    """
+    draft = hidden(path)
+    try:
+        yield draft
+        sync(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file's text atomically."""
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a new file durably; it is complete only once this has returned."""
+    with path.open("xb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync(path: Path) -> None:
+    """Make a file's contents, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def hidden(path: Path) -> Path:
+    """A unique hidden name beside `path`."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+
+
+def clean(folder: Path) -> None:
+    """Remove the drafts of interrupted writes; only for the one process that writes there.
+
+    Folders are left alone: they may be drafts of more than one file.
+    """
+    for path in folder.glob(".*") if folder.is_dir() else ():
+        if _HIDDEN.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def ensure_folder(folder: str | Path, role: str) -> Path:
+    """Create the folder if it is missing; `role` names its use in errors: "the run's folder"."""
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{target} cannot be {role}: {error.strerror or error}. Give another folder (--out)."
+        ) from error
+    return target

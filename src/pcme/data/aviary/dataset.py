@@ -1,0 +1,255 @@
+"""Aviary: birds drawn by code, with captions whose every match is known exactly.
+
+Nothing is downloaded and nothing is kept: a picture is drawn and a caption written when it is asked
+for, always the same from the same seed. A caption says up to six of eight attributes, so it matches
+from one image to all of them; which ones is not a matter of opinion.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import overload
+
+import numpy as np
+import PIL
+from jaxtyping import Bool, Int, Int64
+from PIL import Image
+
+from pcme.core.random import numpy_stream
+from pcme.data.aviary.attributes import (
+    ATTRIBUTES,
+    LABELS,
+    SHAPE,
+    SPECIES,
+    one_hot,
+    species_facts,
+    species_name,
+)
+from pcme.data.aviary.captions import CHANCES, SUBSETS, compose, mentioned, read, write
+from pcme.data.aviary.drawing import DRAWING_VERSION, MIN_PIXELS, draw
+from pcme.data.dataset import UNSAID, CaptionDataset, Dataset, ImageSource, Named, registry
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError
+
+__all__ = ["Aviary", "Drawn", "Lazy", "Writer"]
+
+Facts = Int64[np.ndarray, "n a"]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn(ImageSource):
+    """Pictures that are drawn when they are asked for."""
+
+    split: str
+    facts: Facts
+    per_species: int
+    seed: int
+    pixels: int
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def id(self, index: int) -> str:
+        """The numbers of the species and of the picture, as in "test/0017-03"."""
+        species, number = divmod(range(len(self))[index], self.per_species)
+        return f"{self.split}/{species:04d}-{number:02d}"
+
+    def load(self, index: int) -> Image.Image:
+        """The picture, freshly drawn."""
+        generator = numpy_stream(self.seed, "aviary", "picture", self.id(index))
+        return draw(self.facts[index], generator, pixels=self.pixels)
+
+    def stamp(self, index: int) -> str:
+        """All that the pixels depend on."""
+        facts = "".join(map(str, self.facts[index].tolist()))
+        return f"{DRAWING_VERSION}:{PIL.__version__}:{self.seed}:{self.pixels}:{facts}"
+
+
+@dataclass(frozen=True, eq=False)
+class Lazy(Sequence[str]):
+    """Texts that are made when they are asked for.
+
+    >>> Lazy(3, "caption {}".format)[1:]
+    ['caption 1', 'caption 2']
+    """
+
+    length: int
+    make: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        picked = range(self.length)[index]
+        return self.make(picked) if isinstance(picked, int) else [self.make(i) for i in picked]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes captions of birds and reads what a caption says of one."""
+
+    def write(self, facts: Int[np.ndarray, " a"], generator: np.random.Generator) -> str:
+        """A caption drawn afresh for a bird of which `facts` are true."""
+        return write(facts, generator)
+
+    def read(self, words: Sequence[str]) -> Int64[np.ndarray, " a"]:
+        """What the words say, attribute by attribute; UNSAID where they are silent."""
+        return read(words)
+
+
+@registry.register("aviary")
+@dataclass(frozen=True)
+class Aviary(Dataset):
+    """Birds drawn by code, with captions whose every match is known exactly.
+
+    A species is a combination of all attributes but the background; no two splits share one. Each
+    species has a habitat, drawn at random: how often its birds are seen on which background.
+
+    >>> dataset = Aviary(test_species=2, test_images=3, captions_per_image=4).load("test")
+    >>> dataset
+    CaptionDataset(aviary/test: 6 images, 24 captions)
+    >>> print(dataset.caption_ids[9], dataset.captions[9])
+    test/0000-02#1 look at this tiny bird with an azure breast, a <unk> tail and a curved bill
+    """
+
+    seed: int = 0
+    pixels: int = 64
+    captions_per_image: int = 10
+    train_species: int = 1500
+    train_images: int = 3
+    """Pictures of each species."""
+    val_species: int = 50
+    val_images: int = 20
+    test_species: int = 50
+    test_images: int = 20
+
+    def __post_init__(self) -> None:
+        for field in fields(self)[1:]:
+            least = MIN_PIXELS if field.name == "pixels" else 1
+            if getattr(self, field.name) < least:
+                raise ConfigError(
+                    f"{field.name} must be at least {least} - got {getattr(self, field.name)} - "
+                    f"the default is {field.default}"
+                )
+        wanted = self.train_species + self.val_species + self.test_species
+        if wanted > SPECIES:
+            raise ConfigError(
+                f"there are {SPECIES} species of birds - got {wanted} for train, val and test - "
+                "ask for fewer species and more images of each"
+            )
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Train, val and test."""
+        return ("train", "val", "test")
+
+    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+        """One split; nothing can be wrong with it."""
+        species = self._species(self.checked_split(split))
+        per_species: int = getattr(self, f"{split}_images")
+        facts = _facts(species, per_species, numpy_stream(self.seed, "aviary", "habitat", split))
+        images = Drawn(split, facts, per_species, self.seed, self.pixels)
+        said = np.repeat(facts, self.captions_per_image, 0)
+        saying = mentioned(len(said), numpy_stream(self.seed, "aviary", "mentioned", split))
+        said[~saying] = UNSAID
+        ids = Lazy(len(said), partial(_caption_id, images, self.captions_per_image))
+        return CaptionDataset(
+            "aviary",
+            split,
+            images,
+            captions=Lazy(len(said), partial(_caption, self.seed, facts, said, ids)),
+            caption_image=np.repeat(np.arange(len(facts)), self.captions_per_image),
+            facts=facts,
+            said=said,
+            caption_ids=ids,
+            classes=Named(
+                np.repeat(np.arange(len(species)), per_species), tuple(map(species_name, species))
+            ),
+            labels=Named(one_hot(facts), LABELS),
+            writer=Writer(),
+        )
+
+    @staticmethod
+    def unmatched(
+        dataset: CaptionDataset, count: int, *, seed: int = 0
+    ) -> tuple[list[str], Int64[np.ndarray, "m a"]]:
+        """Captions that are true of no image of the dataset, and what they say.
+
+        They say as much as other captions do, as far as what is absent there allows.
+        """
+        if count < 1 or dataset.facts.shape[1] != len(ATTRIBUTES):
+            raise DataError(
+                f"captions without a match are written for a gallery of birds - got {count} for "
+                f"{dataset.where} - ask for at least one, and give a split of Aviary"
+            )
+        generator = numpy_stream(seed, "aviary", "unmatched")
+        facts, saying = _absent_birds(dataset, count, generator)
+        texts = [compose(*bird, generator) for bird in zip(facts, saying, strict=True)]
+        return texts, np.where(saying, facts, UNSAID)
+
+    def _species(self, split: str) -> Int64[np.ndarray, "s 7"]:
+        """The species of a split; more of one for training leave the others as they are."""
+        order = numpy_stream(self.seed, "aviary", "species").permutation(SPECIES)
+        test, val = self.test_species, self.test_species + self.val_species
+        numbers = {
+            "test": order[:test],
+            "val": order[test:val],
+            "train": order[-self.train_species :],
+        }
+        return species_facts(numbers[split])
+
+
+def _facts(
+    species: Int64[np.ndarray, "s 7"], per_species: int, generator: np.random.Generator
+) -> Facts:
+    """The facts of the pictures of each species: its own, and a background by its habitat."""
+    share = generator.standard_exponential((len(species), 3)).cumsum(1)
+    place = generator.random((len(species), per_species, 1)) * share[:, None, -1:]
+    background = (place > share[:, None, :-1]).sum(-1)
+    return np.column_stack([np.repeat(species, per_species, 0), background.ravel()])
+
+
+def _caption_id(images: Drawn, per_image: int, index: int) -> str:
+    image, number = divmod(index, per_image)
+    return f"{images.id(image)}#{number}"
+
+
+def _caption(seed: int, facts: Facts, said: Int64[np.ndarray, "m a"], ids: Lazy, index: int) -> str:
+    generator = numpy_stream(seed, "aviary", "caption", ids[index])
+    return compose(facts[index * len(facts) // len(said)], said[index] != UNSAID, generator)
+
+
+def _absent_birds(
+    dataset: CaptionDataset, count: int, generator: np.random.Generator
+) -> tuple[Facts, Bool[np.ndarray, "n a"]]:
+    """The facts of birds, and which of them to say, so that no image satisfies what is said."""
+    present = np.unique(dataset.facts, axis=0)
+    absent = [_absent_values(present[:, subset], subset) for subset in SUBSETS]
+    chances = CHANCES * [len(values) > 0 for values in absent]
+    if not chances.any():
+        raise DataError(
+            f"every bird that a caption can describe is in {dataset.where} - got "
+            f"{len(dataset.images)} images - take fewer of them, as by its subset"
+        )
+    chosen = generator.choice(len(SUBSETS), count, p=chances / chances.sum())
+    facts = generator.integers(0, SHAPE, (count, len(SHAPE)))
+    for bird, number in zip(facts, chosen.tolist(), strict=True):
+        values = absent[number]
+        bird[SUBSETS[number]] = values[generator.integers(len(values))]
+    return facts, SUBSETS[chosen]
+
+
+def _absent_values(
+    present: Int64[np.ndarray, "p k"], subset: Bool[np.ndarray, " a"]
+) -> Int64[np.ndarray, "v k"]:
+    """All combinations of the values of some attributes that no row has."""
+    sizes = np.array(SHAPE)[subset]
+    if not len(sizes):
+        return np.empty((0, 0), np.int64)
+    missing = np.ones(sizes, np.bool_)
+    missing[tuple(present.T)] = False
+    return np.argwhere(missing)

@@ -1,0 +1,1 @@
+"""Dataset layouts on disk; one file per layout."""

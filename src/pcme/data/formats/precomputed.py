@@ -1,0 +1,121 @@
+"""Precomputed: images and captions that are vectors already, from CLIP or any other model.
+
+train/images.npy     [n,d] or [n,s,d]: one vector an image, or one for each of s sites
+train/captions.npy   [m,d] or [m,l,d]
+train/owners.npy     [m] integers: the image each caption belongs to; without it, caption i
+                     belongs to image i
+train/captions.txt   optional, a line a caption: for people, and for nothing else
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Int64
+from PIL import Image
+
+from pcme.data.arrays import Stored
+from pcme.data.dataset import CaptionDataset, Dataset, ImageSource, registry
+from pcme.data.images.decoding import ImageError
+from pcme.data.problems import Problems
+from pcme.errors import DataError, FormatError
+
+__all__ = ["NoPixels", "Precomputed"]
+
+
+@dataclass(frozen=True, eq=False)
+class NoPixels(ImageSource):
+    """Images of which only vectors are known."""
+
+    split: str
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def id(self, index: int) -> str:
+        """The split and the row."""
+        return f"{self.split}/{range(self.count)[index]}"
+
+    def load(self, index: int) -> Image.Image:
+        """There is nothing to load."""
+        raise ImageError(
+            "image-missing", f"{self.id(index)} is a vector: there are no pixels to look at"
+        )
+
+    def stamp(self, index: int) -> str:
+        """Rows are looked up, not computed."""
+        return self.id(index)
+
+
+@registry.register("precomputed")
+@dataclass(frozen=True)
+class Precomputed(Dataset):
+    """Images and captions given as vectors, a folder for each split."""
+
+    layout: ClassVar[str] = (
+        "a folder for each split with images.npy, captions.npy and owners.npy (a row's image)"
+    )
+
+    root: Path
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The folders that hold vectors."""
+        return tuple(sorted(path.parent.name for path in Path(self.root).glob("*/images.npy")))
+
+    @classmethod
+    def recognises(cls, root: Path) -> bool:
+        """Whether a folder below has both arrays."""
+        return any((path.parent / "captions.npy").is_file() for path in root.glob("*/images.npy"))
+
+    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+        """One split."""
+        folder = Path(self.root) / self.checked_split(split)
+        images, captions = (Stored.open(folder / f"{side}.npy") for side in ("images", "captions"))
+        return CaptionDataset.by_image(
+            "precomputed",
+            split,
+            NoPixels(split, len(images)),
+            _texts(folder, len(captions)),
+            _owners(folder, len(images), len(captions)),
+            image_vectors=images,
+            caption_vectors=captions,
+        )
+
+
+def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]:
+    path = folder / "owners.npy"
+    if not path.exists():
+        if images != captions:
+            raise DataError(
+                f"{folder} has {images:,} images and {captions:,} captions, and no owners.npy to "
+                "say which belong together"
+            )
+        return np.arange(images)
+    try:
+        owners = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
+    if owners.shape != (captions,) or owners.dtype.kind not in "iu":
+        raise FormatError(
+            f"{path} must hold {captions:,} integers, one a caption - got {owners.dtype} "
+            f"{list(owners.shape)}"
+        )
+    if captions and not 0 <= owners.min() <= owners.max() < images:
+        raise FormatError(
+            f"{path} must name images from 0 to {images - 1:,} - got {owners.min():,} to "
+            f"{owners.max():,}"
+        )
+    return np.asarray(owners, np.int64)
+
+
+def _texts(folder: Path, count: int) -> tuple[str, ...]:
+    path = folder / "captions.txt"
+    if not path.exists():
+        return ("(a vector)",) * count
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if len(lines) != count:
+        raise FormatError(f"{path} must have {count:,} lines, one a caption - got {len(lines):,}")
+    return tuple(lines)

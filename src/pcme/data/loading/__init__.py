@@ -1,0 +1,1 @@
+"""Batches, samplers, prefetching and cached features."""

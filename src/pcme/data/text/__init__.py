@@ -1,0 +1,1 @@
+"""Captions to tokens, and word vectors."""

@@ -1,0 +1,49 @@
+"""The words of a caption by the rules of the Penn Treebank, which the authors' models were given.
+
+Their vocabularies are made with nltk's `word_tokenize`: punctuation is words, "blue-grey" is one,
+"isn't" and "cannot" are two. A model of theirs must read captions so, or it sees other words.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+from pcme.data.text.punkt import sentences
+from pcme.errors import ConfigError, DataError
+
+__all__ = ["treebank"]
+
+_WIDE_SPACE = re.compile(r"(\s\s)\s+(\s)")
+
+
+def treebank(caption: str) -> list[str]:
+    """The words, numbers and punctuation of a caption in lower case.
+
+    >>> treebank("It's a bird's nest, 3/4 blue-grey; don't touch.")[:10]
+    ['it', "'s", 'a', 'bird', "'s", 'nest', ',', '3/4', 'blue-grey', ';']
+    >>> treebank("A man (cannot) ride. He falls.")
+    ['a', 'man', '(', 'can', 'not', ')', 'ride', '.', 'he', 'falls', '.']
+    """
+    # On long runs of white space some of the rules would take quadratic time. Three are as good as
+    # many, but not as one: ". . ." is an ellipsis, and a quote looks at what stands before it.
+    text = _WIDE_SPACE.sub(r"\1\2", caption.lower())
+    try:
+        words = _tokenizer()
+        return [word for sentence in sentences(text) for word in words.tokenize(sentence)]
+    except ImportError as error:
+        raise ConfigError(
+            "captions of the authors' models are split by nltk, which is not installed - pip "
+            "install 'pcme[authors]'"
+        ) from error
+    except TimeoutError as error:  # nltk's own guard against hostile text
+        raise DataError(
+            f'the caption "{caption[:40]}..." takes nltk too long to split - it has '
+            f"{len(caption):,} characters - shorten it"
+        ) from error
+
+
+@cache
+def _tokenizer() -> Any:  # noqa: ANN401 - a class of a package that may not be there
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()

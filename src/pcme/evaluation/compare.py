@@ -1,0 +1,216 @@
+"""Compare runs on the same queries: is one better, or were these queries kind to it?
+
+Both runs answer each query, so what counts is the difference of the two values, query by query. The
+interval is the bootstrap's; the p-value is that of a permutation test: if the runs were alike, the
+two values of a cluster of queries could as well change places. Clusters are classes, or images
+where there are none, because queries of one cluster are not independent. Neither says anything of
+another training of the same recipe: for that, train several seeds.
+"""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from pcme.core.random import numpy_stream
+from pcme.errors import ConfigError, DataError
+from pcme.evaluation.bootstrap import AT_ONCE, Interval, percentiles, resampled
+from pcme.evaluation.open_run import Waiting, evaluate
+from pcme.evaluation.results import FOLDED, RECALLS, WAYS, Direction, Evaluation, Way, split_name
+
+__all__ = ["Comparison", "Difference", "compare", "compared"]
+
+PERMUTATIONS = 10_000
+METRICS = (
+    "r_precision", *RECALLS, "rsum", "map@r", "mean_rank", "pmrp", "pmrp@0", "pmrp@1", "pmrp@2",
+)  # fmt: skip
+"""What can be compared: means over queries. A median is none, so it has no such test."""
+PREFIXES = ("", FOLDED, "eccv ", "cxc ")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more a run has than the first one, in one direction."""
+
+    run: str
+    way: Way
+    difference: float
+    interval: Interval
+    p: float
+    """Two-sided, of this comparison alone."""
+    adjusted: float
+    """By Holm's method, for all comparisons with the first run in this direction."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Some runs by one metric: the figures of each, and the differences from the first."""
+
+    metric: str
+    results: dict[str, Evaluation]
+    differences: tuple[Difference, ...]
+
+    @property
+    def base(self) -> str:
+        """The first run, which the others are compared with."""
+        return next(iter(self.results))
+
+
+def compare(
+    runs: Sequence[str | Path],
+    *,
+    metric: str = "r_precision",
+    data_root: Path | None = None,
+    split: str = "test",
+    workers: int = 2,
+    waiting: Waiting = lambda what, done, total: None,
+) -> Comparison:
+    """Runs, or files that `pcme evaluate --out` wrote, against the first of them."""
+    checked_metric(metric)
+    names = [str(run) for run in runs]
+    if len(set(names)) < 2 or len(set(names)) < len(names):
+        raise ConfigError(
+            f"two different runs or more are compared - got {', '.join(names) or 'none'}"
+        )
+
+    def result(run: Path) -> Evaluation:
+        if run.suffix == ".npz":
+            return Evaluation.load(run)
+        said = partial(_named, waiting, str(run))
+        found = evaluate(run, data_root=data_root, split=split, workers=workers, waiting=said)
+        return found.results[0]
+
+    return compared({name: result(Path(name)) for name in names}, metric)
+
+
+def compared(results: dict[str, Evaluation], metric: str = "r_precision") -> Comparison:
+    """Evaluations of the same queries, by name, against the first of them."""
+    checked_metric(metric)
+    base, *others = results
+    for name in others:
+        _require_same_queries(results, base, name)
+        if split_name(metric)[1].startswith("pmrp"):
+            _require_same_labels(results, base, name)
+    found = [
+        difference
+        for way in WAYS
+        for difference in _differences({n: r.way(way) for n, r in results.items()}, way, metric)
+    ]
+    return Comparison(metric, results, tuple(found))
+
+
+def checked_metric(metric: str) -> str:
+    """A metric that can be compared, or an error that names those that can.
+
+    >>> checked_metric("recall@1")
+    'recall@1'
+    """
+    known = [prefix + name for prefix in PREFIXES for name in METRICS]
+    if metric not in known:
+        near = difflib.get_close_matches(metric, known, n=1)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        raise ConfigError(
+            f'"{metric}" is not a metric that can be compared.{hint} Known: {", ".join(METRICS)}; '
+            'on COCO also with "1k " before it for its folds, "eccv " or "cxc " for what others '
+            "have judged"
+        )
+    return metric
+
+
+def _named(waiting: Waiting, run: str, what: str, done: int, total: int) -> None:
+    waiting(f"{run}: {what}", done, total)
+
+
+def _require_same_queries(results: dict[str, Evaluation], base: str, name: str) -> None:
+    first, other = results[base], results[name]
+    if first.digest != other.digest:
+        raise DataError(
+            f"{base} and {name} were not asked the same - {_asked(first)} and {_asked(other)}, or "
+            "other captions, images or right answers - evaluate both on one split of the same data"
+        )
+
+
+def _require_same_labels(results: dict[str, Evaluation], base: str, name: str) -> None:
+    if results[base].labels != results[name].labels:
+        raise DataError(
+            f"{base} and {name} were not judged by the same labels, which PMRP goes by - they have "
+            f"{results[base].labels[:8] or 'none on record'} and "
+            f"{results[name].labels[:8] or 'none on record'} - evaluate both again with one file "
+            "of labels"
+        )
+
+
+def _asked(result: Evaluation) -> str:
+    return f"{result.dataset} with {result.gallery:,} images and {result.queries:,} captions"
+
+
+def _differences(ways: dict[str, Direction], way: Way, metric: str) -> list[Difference]:
+    """All runs of one direction against the first."""
+    base, *others = ways
+    drawn = {name: resampled(each, [metric])[:, 0] for name, each in ways.items()}
+    tested = [_p_value(_shares(ways[base], ways[name], metric)) for name in others]
+    return [
+        Difference(
+            name,
+            way,
+            ways[name].figure(metric) - ways[base].figure(metric),
+            percentiles(drawn[name] - drawn[base]),
+            p,
+            adjusted,
+        )
+        for name, p, adjusted in zip(others, tested, _holm(tested), strict=True)
+    ]
+
+
+def _shares(base: Direction, other: Direction, metric: str) -> Float64[np.ndarray, " c"]:
+    """What each cluster adds to the difference of the two figures."""
+    gained = _per_query(other, metric) - _per_query(base, metric)
+    weights = _weights(base, metric, ~np.isnan(gained))
+    _, cluster = np.unique(base.clusters, return_inverse=True)
+    return np.bincount(cluster, np.nan_to_num(gained) * weights)
+
+
+def _per_query(direction: Direction, metric: str) -> Float64[np.ndarray, " q"]:
+    prefix, base = split_name(metric)
+    if base == "rsum":
+        return np.sum([direction.of(prefix + part) for part in RECALLS], axis=0)  # type: ignore[no-any-return]
+    return direction.of(prefix + ("rank" if base == "mean_rank" else base))
+
+
+def _weights(direction: Direction, metric: str, known: np.ndarray) -> Float64[np.ndarray, " q"]:
+    """The weight of each query in the figure: 1/n, or within folds 1/n of its fold over folds."""
+    part = direction.folds if metric.startswith(FOLDED) else np.zeros(len(direction), np.int64)
+    counted = known & (part >= 0)
+    sizes = np.bincount(part[counted], minlength=1)
+    used = np.count_nonzero(sizes)
+    return np.where(counted, 1 / np.maximum(sizes[part] * used, 1), 0.0)
+
+
+def _p_value(shares: Float64[np.ndarray, " c"]) -> float:
+    """How often exchanged clusters differ as much; never 0, since what was seen is one of them."""
+    generator = numpy_stream(0, "permutations")
+    observed = abs(shares.sum())
+    limit = observed * (1 - 1e-12)  # the same sum in another order is no smaller
+    step, extreme = max(1, AT_ONCE // len(shares)), 0
+    for start in range(0, PERMUTATIONS, step):
+        count = min(step, PERMUTATIONS - start)
+        signs = generator.integers(0, 2, (count, len(shares)), np.int8) * 2 - 1
+        extreme += int(np.count_nonzero(np.abs(signs @ shares) >= limit))
+    return (extreme + 1) / (PERMUTATIONS + 1)
+
+
+def _holm(values: Sequence[float]) -> list[float]:
+    """p-values that hold for all comparisons together (Holm 1979).
+
+    >>> _holm([0.04, 0.01, 0.5])
+    [0.08, 0.03, 0.5]
+    """
+    order = np.argsort(values, kind="stable")
+    steps = np.array(values)[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return [float(p) for p in adjusted]

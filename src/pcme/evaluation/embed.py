@@ -1,0 +1,104 @@
+"""Embed a split: every image once and every caption once."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+from torch import Tensor
+
+from pcme.data.dataset import CaptionDataset
+from pcme.data.loading.batches import FeatureRows, image_batches
+from pcme.data.problems import Problems
+from pcme.embedding import Embedding, joined
+from pcme.errors import DataError
+from pcme.model import Model
+
+__all__ = ["Embedded", "embed"]
+
+Progress = Callable[[int, int], None]
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A split's embeddings, and the split without what could not be embedded."""
+
+    dataset: CaptionDataset
+    images: Embedding
+    captions: Embedding
+
+
+def embed(
+    model: Model,
+    dataset: CaptionDataset,
+    problems: Problems,
+    *,
+    batch_size: int = 64,
+    workers: int = 2,
+    features: FeatureRows | None = None,
+    progress: Progress = _silent,
+    captions_progress: Progress = _silent,
+) -> Embedded:
+    """Every image once and every caption once; unusable images leave with their captions.
+
+    `features` are what the model's backbone makes of the images, where it has been computed before.
+    """
+    model.eval()
+    indices: list[Int64[np.ndarray, " b"]] = []
+    parts: list[Embedding] = []
+    stored = dataset.image_vectors if features is None else features
+    source = (
+        image_batches(
+            dataset.images,
+            model.transform,
+            batch_size=batch_size,
+            problems=problems,
+            workers=workers,
+        )
+        if stored is None
+        else _stored_batches(stored, len(dataset.images), batch_size)
+    )
+    with torch.no_grad():
+        for rows, inputs in source:
+            indices.append(rows)
+            parts.append(model.embed_images(inputs))
+            progress(int(rows[-1]) + 1, len(dataset.images))
+    if not parts:
+        raise DataError(
+            f"{dataset.where}: none of its {len(dataset.images)} images can be used - see "
+            "`pcme data check`"
+        )
+    kept = np.concatenate(indices)
+    if features is not None:
+        for index in np.setdiff1d(np.arange(len(dataset.images)), kept).tolist():
+            problems.add("image-unreadable", dataset.images.id(index), "has no features")
+    part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
+    captions = _embedded_captions(model, part, batch_size, captions_progress)
+    return Embedded(part, joined(parts), captions)
+
+
+def _embedded_captions(
+    model: Model, dataset: CaptionDataset, batch_size: int, progress: Progress
+) -> Embedding:
+    if dataset.caption_vectors is None:
+        return model.encode_captions(list(dataset.captions), progress=progress)
+    batches = _stored_batches(dataset.caption_vectors, len(dataset.captions), batch_size)
+    with torch.no_grad():
+        return joined([model.embed_caption_vectors(vectors) for _, vectors in batches])
+
+
+def _stored_batches(
+    stored: FeatureRows, count: int, size: int
+) -> Iterator[tuple[Int64[np.ndarray, " b"], Float32[Tensor, "b s d"]]]:
+    """(places, vectors) of what is there, in order."""
+    for start in range(0, count, size):
+        places = range(start, min(start + size, count))
+        found = [(place, row) for place in places if (row := stored.row(place)) is not None]
+        if found:
+            rows, vectors = zip(*found, strict=True)
+            yield np.array(rows, np.int64), torch.stack(vectors)

@@ -1,0 +1,124 @@
+"""Judging a block of scores: ranked once, then read by every metric.
+
+Paper: §4.1.1, §C.1.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int64
+
+from pcme.evaluation.relations import Relation
+from pcme.retrieval.metrics import average_precision, first_rank, share_of_hits
+from pcme.retrieval.plausible import RADII, Plausible
+from pcme.retrieval.ranking import TOP_IDS_BYTES, as_scores, each_block, read_rows, top_ids
+
+__all__ = ["KS", "OWN", "judged"]
+
+KS = (1, 5, 10)
+"""The k of recall@k."""
+
+OWN = ""
+"""The name of the dataset's own relation."""
+
+Block = Float[np.ndarray, "b g"]
+Values = dict[str, Float64[np.ndarray, " b"]]
+
+
+def judged(
+    scores: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
+) -> Values:
+    """{metric: values} of the queries `rows`, whose scores of the whole gallery these are.
+
+    The relation called OWN is the dataset's; values of another bear its name: "eccv map@r".
+    """
+    block = as_scores(scores)
+    count, gallery = block.shape
+    found: Values = {}
+
+    def fill(some: slice) -> None:
+        part = read_rows(block, some)
+        asked = slice(rows.start + some.start, rows.start + some.stop)
+        for name, values in _values(part, asked, relations, plausible).items():
+            found.setdefault(name, np.empty(count))[some] = values
+
+    each_block(fill, count, row_bytes=(TOP_IDS_BYTES + 24) * gallery)
+    return found
+
+
+def _depth(rows: slice, relations: Mapping[str, Relation]) -> int:
+    """How deep queries are ranked: to the largest R of theirs, under any judgement."""
+    return max(max(KS), *(int(relation.sizes[rows].max()) for relation in relations.values()))
+
+
+def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
+    """`top_ids`, shallow: whatever is below the best of `depth` groups of items is not looked at.
+
+    The least of the `depth` highest maxima of groups is no higher than the score at that depth.
+    """
+    groups = 8 * max(depth, 32)
+    width = part.shape[1] // groups
+    if width < 4:
+        return top_ids(part, depth)
+    highest = part[:, : width * groups].reshape(len(part), width, groups).max(axis=1)
+    least = np.partition(highest, groups - depth, axis=1)[:, groups - depth]
+    best = np.empty((len(part), depth), np.int64)
+    for row, scores in enumerate(part):
+        ids = np.flatnonzero(scores >= least[row])
+        best[row] = ids[top_ids(scores[ids][None], depth)[0]]
+    return best
+
+
+def _values(
+    part: Block,
+    rows: slice,
+    relations: Mapping[str, Relation],
+    plausible: Plausible | None,
+) -> Values:
+    ids = _best(part, min(_depth(rows, relations), part.shape[1]))
+    found = _right(part, ids, rows, relations[OWN])
+    found["chance"] = _known(relations[OWN].sizes[rows] / part.shape[1], relations[OWN], rows)
+    if plausible is not None:
+        shares = plausible.shares(part, rows)
+        found["pmrp"] = shares.mean(1)
+        found |= {f"pmrp@{radius}": shares[:, i] for i, radius in enumerate(RADII)}
+    for name, relation in relations.items():
+        if name != OWN:
+            values = _right(part, ids, rows, relation)
+            found |= {f"{name} {metric}": values[metric] for metric in values if metric != "rank"}
+    return found
+
+
+def _right(part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relation: Relation) -> Values:
+    """The metrics of one relation, from where its right answers stand."""
+    sizes = relation.sizes[rows]
+    hits = relation.matches.hits(ids[:, : max(*KS, int(sizes.max()))], rows.start)
+    ranks = _first_ranks(part, hits, relation, rows)
+    hits &= np.arange(hits.shape[1]) < sizes[:, None]
+    least = np.maximum(sizes, 1)
+    found = {
+        "r_precision": share_of_hits(hits, least),
+        **{f"recall@{k}": (ranks <= k).astype(np.float64) for k in KS},
+        "map@r": average_precision(hits, least),
+        "rank": ranks,
+    }
+    return {name: _known(values, relation, rows) for name, values in found.items()}
+
+
+def _first_ranks(
+    part: Block, hits: Bool[np.ndarray, "b k"], relation: Relation, rows: slice
+) -> Float64[np.ndarray, " b"]:
+    """The rank of each query's first right answer; those further down are counted, not sorted."""
+    ranks = np.where(hits.any(axis=1), hits.argmax(axis=1) + 1.0, np.inf)
+    matched = relation.matches
+    for place in np.flatnonzero(np.isinf(ranks)).tolist():
+        (right,) = matched.rows(rows.start + place, 1)
+        ranks[place] = first_rank(part[place], right)
+    return ranks
+
+
+def _known(
+    values: Float64[np.ndarray, " b"], relation: Relation, rows: slice
+) -> Float64[np.ndarray, " b"]:
+    """NaN for queries without any right answer."""
+    return np.where(relation.sizes[rows] > 0, values, np.nan)

@@ -1,0 +1,1 @@
+"""The numerics under the scores and losses."""

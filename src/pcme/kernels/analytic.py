@@ -1,0 +1,428 @@
+"""The analytic match probability: Eq. (2) with J → ∞, without a single sample.
+
+For two diagonal Gaussians the squared distance Q = ‖z₁ − z₂‖² is a generalised chi-square. With
+s_d = σ₁² + σ₂² and Δ_d = μ₁ − μ₂ its cumulants are κ_n = 2ⁿ⁻¹ (n−1)! θ_n, where
+θ_n = Σ_d s_dⁿ + n Σ_d Δ_d² s_dⁿ⁻¹. They turn E[sigmoid(b − a √Q)] into a short sum over nodes.
+
+Two rules, chosen for each pair by its own numbers alone, so that no result depends on its block:
+
+* *narrow* (Var Q ≤ 0.1 (E Q)²): √Q as a cubic in a standard normal (Cornish–Fisher), from θ₁, θ₂
+  and an estimate of θ₃, hence from six matrix products (`Moments.of_sides`); Gauss–Hermite nodes,
+  more of them where the sigmoid is steep against the spread.
+* *wide* (the rest: very few dimensions, or one huge σ): the widest dimension is integrated by
+  Gauss–Legendre, the others by their exact three cumulants (Jensen & Solomon's power of Q, which
+  is Wilson–Hilferty's cube root when Δ = 0); costs O(D) for such a pair.
+
+Measured errors and the range of trust: docs/ANALYTIC.md.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pcme.kernels import compiled
+
+WIDE = 0.1
+"""Var Q / (E Q)² above which a pair is *wide*."""
+
+STEEP = ((0.6, 5), (1.0, 9), (2.5, 24), (math.inf, 96))
+"""(largest a·sd(√Q), Gauss–Hermite nodes): the sigmoid's steepness in units of the spread."""
+
+SURE = 40.0
+"""Logits are cut here: 1 − sigmoid is then below the last digit, and no ratio becomes 0/0."""
+OUTER_NODES, INNER_NODES = 64, 16
+BOUND_STRIPS = 16
+PAIR_MEMORY = 1 << 26
+"""Bytes of temporaries for one chunk of wide pairs."""
+
+Side = tuple[Tensor, Tensor]
+"""(means, variances) of one side; [N, D] each, or broadcastable [..., D] for pairs."""
+Gather = Callable[[Tensor], Side]
+"""Flat pair indices [n] → (Δ [n, D], s [n, D])."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Σ s, Σ s², Σ Δ², Σ Δ² s over the dimensions: all that the narrow rule needs of a pair."""
+
+    spread: Tensor
+    spread2: Tensor
+    shift: Tensor
+    shift2: Tensor
+
+    @staticmethod
+    def of_sides(queries: Side, gallery: Side) -> "Moments":
+        """All pairs [q, g] by six matrix products.
+
+        Means are centred on the gallery's mean: distances stay, cancellation shrinks.
+        """
+        centre = gallery[0].mean(0)
+        return Factors.of(queries, centre).moments(Factors.of(gallery, centre))
+
+    @staticmethod
+    def of_differences(delta: Tensor, spread: Tensor) -> "Moments":
+        """The same for given pairs, Δ and s [..., D]."""
+        d2 = delta.square()
+        return Moments(spread.sum(-1), spread.square().sum(-1), d2.sum(-1), (d2 * spread).sum(-1))
+
+    @staticmethod
+    def cat(parts: "list[Moments]") -> "Moments":
+        """Blocks [q, g] side by side."""
+        return Moments(
+            torch.cat([part.spread for part in parts], 1),
+            torch.cat([part.spread2 for part in parts], 1),
+            torch.cat([part.shift for part in parts], 1),
+            torch.cat([part.shift2 for part in parts], 1),
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        """E Q = θ₁: the closed-form sampled distance (csd)."""
+        return (self.spread + self.shift).clamp_min(torch.finfo(self.shift.dtype).tiny)
+
+    @property
+    def variance(self) -> Tensor:
+        """Var Q = 2 θ₂."""
+        return 2 * self.spread2 + 4 * self.shift2
+
+    def columns(self, count: int) -> "Moments":
+        """Those of the first items."""
+        parts = (self.spread, self.spread2, self.shift, self.shift2)
+        return Moments(*(part[:, :count] for part in parts))
+
+    def scaled_to_unit_mean(self) -> "Moments":
+        """The moments of Q / E Q: numbers of order one, whose squares do not underflow."""
+        mean = self.mean
+        return Moments(
+            self.spread / mean,
+            self.spread2 / mean / mean,
+            self.shift / mean,
+            self.shift2 / mean / mean,
+        )
+
+    def estimate_theta3(self) -> Tensor:
+        """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy).
+
+        The 1e-6 keeps rounding noise in ΣΔ² from being divided by itself for coinciding means.
+        """
+        tiny = torch.finfo(self.spread.dtype).tiny  # σ so small that σ² is 0
+        central = self.spread2 * (self.spread2 / self.spread.clamp_min(tiny))
+        along = self.shift2 / (self.shift + 1e-6 * self.spread).clamp_min(tiny)
+        return central + 3 * self.shift2 * along
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What one side brings to the six products."""
+
+    mean: Tensor
+    variance: Tensor
+    square: Tensor
+    scaled: Tensor
+    """μ σ²."""
+    sums: tuple[Tensor, Tensor, Tensor, Tensor]
+    """Σ σ², Σ σ⁴, Σ μ², Σ μ² σ²."""
+
+    @staticmethod
+    def of(side: Side, centre: Tensor) -> "Factors":
+        """From means and variances [N, D]."""
+        mean, variance = side[0] - centre, side[1]
+        square, scaled = mean.square(), mean * variance
+        sums = (
+            variance.sum(-1),
+            variance.square().sum(-1),
+            square.sum(-1),
+            (mean * scaled).sum(-1),
+        )
+        return Factors(mean, variance, square, scaled, sums)
+
+    def moments(self, items: "Factors") -> Moments:
+        """Σ Δ² s = Σ (μ₁² − 2 μ₁ μ₂ + μ₂²)(σ₁² + σ₂²), multiplied out."""
+        spread, spread2, shift, shift2 = map(_outer_sum, self.sums, items.sums)
+        shift2 = torch.addmm(shift2, self.square, items.variance.T)
+        shift2 = torch.addmm(shift2, self.variance, items.square.T)
+        shift2 = torch.addmm(shift2, self.scaled, items.mean.T, alpha=-2)
+        return Moments(
+            spread,
+            torch.addmm(spread2, self.variance, items.variance.T, alpha=2),
+            torch.addmm(shift, self.mean, items.mean.T, alpha=-2).clamp_min(0),
+            torch.addmm(shift2, self.mean, items.scaled.T, alpha=-2).clamp_min(0),
+        )
+
+
+def log_match(
+    queries: Side, gallery: Side, scale: Tensor, shift: Tensor, sign: Tensor | float = 1.0
+) -> Float[Tensor, "q g"]:
+    """log E[sigmoid(sign · (b − a √Q))] for all pairs: log p for sign 1, log(1 − p) for −1.
+
+    Paper: Eq. (2) and (3) as J → ∞. Differentiable in everything.
+    """
+    columns = gallery[0].shape[0]
+
+    def gather(flat: Int[Tensor, " n"]) -> Side:
+        i, j = flat // columns, flat % columns
+        return queries[0][i] - gallery[0][j], queries[1][i] + gallery[1][j]
+
+    return log_expectation(Moments.of_sides(queries, gallery), gather, scale, shift, sign)
+
+
+def log_match_pairs(
+    queries: Side, gallery: Side, scale: Tensor, shift: Tensor, sign: Tensor | float = 1.0
+) -> Tensor:
+    """The same for broadcastable pairs [..., D]: the textbook form."""
+    delta, spread = torch.broadcast_tensors(queries[0] - gallery[0], queries[1] + gallery[1])
+    dim = delta.shape[-1]
+
+    def gather(flat: Int[Tensor, " n"]) -> Side:
+        return delta.reshape(-1, dim)[flat], spread.reshape(-1, dim)[flat]
+
+    return log_expectation(Moments.of_differences(delta, spread), gather, scale, shift, sign)
+
+
+def log_expectation(
+    moments: Moments,
+    gather: Gather,
+    scale: Tensor,
+    shift: Tensor,
+    sign: Tensor | float = 1.0,
+) -> Tensor:
+    """The same from moments of any shape; `gather` gives Δ and s of the pairs that are wide."""
+    ratio = moments.variance / moments.mean.square()
+    steep = scale * (moments.variance / (4 * moments.mean)).sqrt()
+    wide = ratio > WIDE
+    flat_sign = torch.as_tensor(sign, dtype=ratio.dtype).expand(ratio.shape).reshape(-1)
+    out = _narrow(moments, scale, shift, sign, nodes=STEEP[0][1])
+    for (low, _), (high, nodes) in pairwise(STEEP):
+        chosen = (steep.detach() > low) & (steep.detach() <= high) & ~wide
+        if chosen.any():
+            sub = Moments(*(t[chosen] for t in vars(moments).values()))
+            part = _narrow(sub, scale, shift, flat_sign[chosen.reshape(-1)], nodes=nodes)
+            out = out.masked_scatter(chosen, part)
+    if wide.any():
+        flat = wide.reshape(-1).nonzero()[:, 0]
+        out = out.masked_scatter(wide, _wide(flat, gather, scale, shift, flat_sign))
+    return out
+
+
+def score_pairs(
+    moments: Moments, gather: Gather, scale: Tensor, shift: Tensor
+) -> Float[Tensor, "*n"]:
+    """`log_expectation` without gradients, in float64 on the CPU: one compiled pass."""
+    spreads = moments.spread.numpy(), moments.spread2.numpy()
+    shifts = moments.shift.numpy(), moments.shift2.numpy()
+    parameters, threads = (float(scale), float(shift)), torch.get_num_threads()
+    values = compiled.narrow_log_match((*spreads, *shifts), parameters, _classes(), WIDE, threads)
+    out = torch.from_numpy(values)
+    wide = torch.isnan(out)
+    if wide.any():
+        flat = wide.reshape(-1).nonzero()[:, 0]
+        out[wide] = _wide(flat, gather, scale, shift, torch.ones(out.numel(), dtype=out.dtype))
+    return out
+
+
+@cache
+def _classes() -> tuple[tuple[float, np.ndarray, np.ndarray], ...]:
+    rules = [(most, np.array(_hermite(nodes))) for most, nodes in STEEP]
+    return tuple((most, rule[:, 0].copy(), np.exp(rule[:, 1])) for most, rule in rules)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """For each of n queries, what holds for every item: bounds on the sums of `Moments`."""
+
+    least_spread: Float[Tensor, " n"]
+    most_spread: Float[Tensor, " n"]
+    most_spread2: Float[Tensor, " n"]
+    most_uneven: Float[Tensor, " n"]
+    """Σ Δ² s exceeds mean(s) Σ Δ² by no more."""
+    widest: Float[Tensor, " n"]
+    """No s_d is larger."""
+    dim: int
+
+    def __getitem__(self, rows: Tensor) -> "Limits":
+        """Some of the queries."""
+        return Limits(
+            self.least_spread[rows],
+            self.most_spread[rows],
+            self.most_spread2[rows],
+            self.most_uneven[rows],
+            self.widest[rows],
+            self.dim,
+        )
+
+
+def upper_log_match(
+    mean: Float[Tensor, " n"], limits: Limits, scale: Tensor, shift: Tensor
+) -> Float[Tensor, " n"]:
+    """No pair with E Q ≥ `mean` has a larger `log_match`; +∞ where such a pair could be wide.
+
+    A node of the narrow rule lies at √E Q + u z + …, u = sd(√Q). The range of u is cut into strips;
+    within one, each node is put as near as the strip allows (its upper end where z < 0, its lower
+    end where z > 0), less the most that the higher terms can take away. Every part falls as E Q
+    grows, so the bound at `mean` holds beyond it.
+    """
+    root = mean.clamp_min(0).sqrt()
+    cv, skew, product = _shape_limits(mean, limits)
+    edges = torch.linspace(0, 1, BOUND_STRIPS + 1, dtype=mean.dtype)[:, None] * cv / 2  # u / root
+    steep = scale * root * edges
+    bounds = torch.full_like(edges[1:], -torch.inf)
+    for (_, nodes), (low, high) in zip(
+        STEEP, pairwise((-1.0, *(s for s, _ in STEEP))), strict=True
+    ):
+        inside = (steep[1:] > low) & (steep[:-1] <= high)
+        if inside.any():
+            z, weight = torch.tensor(_hermite(nodes), dtype=mean.dtype).T[:, :, None]  # [node, 1]
+            first = z.abs() * product * (skew * 0.0212 + cv / 24)
+            third = z.abs() ** 3 * (product * (skew * 0.0025 + cv / 24) + cv.pow(3) / 16)
+            lost = product / 12 + z * z * cv.square() / 8 + first + third
+            along = torch.where(z[:, :, None] > 0, edges[:-1], edges[1:])  # [node, strip, n]
+            factor = 1 + z[:, :, None] * along - lost[:, None]
+            terms = weight[:, :, None] + logsigmoid(shift - scale * root * factor.clamp_min(0))
+            bound = torch.logsumexp(terms, 0)
+            bounds = torch.where(inside, torch.maximum(bounds, bound), bounds)
+    safe = (mean > 0) & (cv.square() <= WIDE)
+    return torch.where(safe, bounds.amax(0), torch.inf)
+
+
+def _shape_limits(mean: Tensor, limits: Limits) -> tuple[Tensor, Tensor, Tensor]:
+    """The most that cv, skew and cv · skew of Q can be, falling as E Q grows.
+
+    Var Q ≤ 2 Σs² + 4 (s̄ (E Q − Σs) + uneven). skew = 8 θ₃ / Var^(3/2) ≤ √8, and ≤ 6 max(s) / √Var
+    with Var ≥ 2 (Σs)²/D. cv · skew = 8 θ₃ / (Var · E Q) ≤ max(4 Σs²/Σs, 6 ΣΔ²s/ΣΔ²) / E Q.
+    """
+    average = limits.most_spread / limits.dim
+    fixed = 2 * limits.most_spread2 + 4 * (limits.most_uneven - average * limits.least_spread)
+    variance = fixed.clamp_min(0) + 4 * average * mean
+    least = 2 * limits.least_spread.square() / limits.dim
+    skew = (6 * limits.widest / least.sqrt()).clamp_max(math.sqrt(8))
+    least_shift = (mean - limits.most_spread).clamp_min(torch.finfo(mean.dtype).tiny)
+    along = torch.minimum(limits.widest, average + limits.most_uneven / least_shift)
+    product = torch.maximum(4 * limits.most_spread2 / limits.least_spread, 6 * along) / mean
+    return variance.sqrt() / mean, skew, product
+
+
+def _narrow(
+    moments: Moments, scale: Tensor, shift: Tensor, sign: Tensor | float, *, nodes: int
+) -> Tensor:
+    """Gauss–Hermite over √Q ≈ √θ₁ (A + B z + C z² + E z³)."""
+    mean, unit = moments.mean, moments.scaled_to_unit_mean()
+    variance = unit.variance.clamp_min(torch.finfo(mean.dtype).tiny)  # σ → 0 underflows
+    cv = variance.sqrt()  # coefficient of variation of Q
+    skew = 8 * (unit.estimate_theta3() / variance) / cv
+    both, skew2, slope = cv * skew, skew.square(), scale * mean.sqrt()
+    a0 = slope * (1 - both / 12)
+    a1 = slope * cv * (0.5 + both / 24 + skew2 * (5 / 72 - 1.45 / 16))
+    a2 = slope * (both / 12 - cv.square() / 8)
+    a3 = slope * cv * (cv.square() / 16 - both / 24 + skew2 * (1.45 / 48 - 1 / 36))
+    logits = []
+    for z, _ in _hermite(nodes):
+        distance = torch.add(a0, torch.add(a1, torch.add(a2, a3, alpha=z), alpha=z), alpha=z)
+        logits.append(((shift - distance.clamp_min(0)) * sign).clamp_max(SURE))
+    return _log_mean_sigmoid(logits, [weight for _, weight in _hermite(nodes)])
+
+
+def _log_mean_sigmoid(logits: list[Tensor], log_weights: list[float]) -> Tensor:
+    """log Σ_k w_k sigmoid(l_k), one exponential a node and none of a positive number.
+
+    With r the largest logit and v = e^(l−r), sigmoid(l) e^(−min(r, 0)) = v / (α + β v), where
+    (α, β) = (1, eʳ) for r < 0 and (e⁻ʳ, 1) otherwise.
+    """
+    top = logits[0].detach()
+    for logit in logits[1:]:
+        top = torch.maximum(top, logit.detach())
+    alpha, beta = torch.exp(-top.clamp_min(0)), torch.exp(top.clamp_max(0))
+    total = torch.zeros_like(top)
+    for logit, weight in zip(logits, log_weights, strict=True):
+        v = torch.exp(logit - top)
+        total = torch.add(total, v / torch.addcmul(alpha, beta, v), alpha=math.exp(weight))
+    return (top.clamp_max(0) + total.log()).clamp_max(0)  # weights sum to 1 + rounding
+
+
+def _wide(
+    flat: Int[Tensor, " n"], gather: Gather, scale: Tensor, shift: Tensor, sign: Tensor
+) -> Float[Tensor, " n"]:
+    dim = gather(flat[:1])[0].shape[-1]
+    rows = max(1, PAIR_MEMORY // (8 * (6 * dim + 6 * OUTER_NODES * INNER_NODES)))
+    parts = [_wide_chunk(*gather(c), scale, shift, sign[c]) for c in flat.split(rows)]
+    return torch.cat(parts)
+
+
+def _wide_chunk(
+    delta: Tensor, spread: Tensor, scale: Tensor, shift: Tensor, sign: Tensor
+) -> Float[Tensor, " n"]:
+    """∫ N(u; |Δ_j|, s_j) E[sigmoid(± (b − a √(u² + R)))] du, R = the squared distance without j."""
+    size = (spread + delta.square()).sum(-1, keepdim=True).detach()  # in units of E Q: no underflow
+    delta, spread, scale = delta / size.sqrt(), spread / size, scale * size.sqrt()
+    widest = (2 * spread.square() + 4 * delta.square() * spread).argmax(-1, keepdim=True)
+    centre, variance = delta.gather(-1, widest).abs(), spread.gather(-1, widest)
+    others = torch.ones_like(spread).scatter(-1, widest, 0.0)
+    rest = _power_nodes(delta * others, spread * others)  # [n, inner]
+    u, log_weight, log_outside = _legendre_nodes(centre, variance.sqrt(), rest, scale, shift)
+    distance = (u.square()[:, :, None] + rest[:, None, :]).sqrt()
+    inner = torch.as_tensor([w for _, w in _hermite(INNER_NODES)], dtype=u.dtype)
+    weight = (log_weight[:, :, None] + inner).exp()
+    logits = (sign[:, None, None] * (shift - scale[:, :, None] * distance)).clamp_max(SURE)
+    top = logits.detach().amax((1, 2), keepdim=True)
+    alpha, beta = torch.exp(-top.clamp_min(0)), torch.exp(top.clamp_max(0))
+    v = torch.exp(logits - top)
+    total = (weight * v / torch.addcmul(alpha, beta, v)).sum((1, 2))
+    inside = top[:, 0, 0].clamp_max(0) + total.clamp_min(torch.finfo(u.dtype).tiny).log()
+    # Beyond the nodes the sigmoid is nil: nothing for p, the whole Gaussian mass for 1 − p.
+    both = torch.where(sign < 0, torch.logaddexp(inside, log_outside), inside)
+    return both.clamp_max(0)
+
+
+def _power_nodes(delta: Tensor, spread: Tensor) -> Float[Tensor, "n inner"]:
+    """Nodes of R: (R/θ₁)^h is close to normal, h = 1 − 2 θ₁ θ₃ / (3 θ₂²) (Jensen & Solomon)."""
+    tiny = 1e-30
+    d2 = delta.square()
+    theta1 = (spread + d2).sum(-1, keepdim=True).clamp_min(tiny)
+    theta2 = (spread.square() + 2 * d2 * spread).sum(-1, keepdim=True).clamp_min(tiny * tiny)
+    theta3 = (spread.pow(3) + 3 * d2 * spread.square()).sum(-1, keepdim=True)
+    power = (1 - 2 * theta1 * theta3 / (3 * theta2.square())).clamp(0.2, 1.0)
+    r = theta2 / theta1.square()
+    middle = 1 + power * (power - 1) * r * (1 - (2 - power) * (1 - 3 * power) * r / 2)
+    width = (2 * r * (1 - (1 - power) * (1 - 3 * power) * r)).clamp_min(0).sqrt() * power
+    z = torch.as_tensor([z for z, _ in _hermite(INNER_NODES)], dtype=delta.dtype)
+    return theta1 * (middle + width * z).clamp_min(1e-6).pow(1 / power)
+
+
+def _legendre_nodes(
+    centre: Tensor, sigma: Tensor, rest: Tensor, scale: Tensor, shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes u, log (weight · density) where Gaussian and sigmoid have mass; log of the rest."""
+    inside = rest.mean(-1, keepdim=True).sqrt()
+    drop = (30 + torch.nn.functional.softplus(shift - scale * inside)) / scale
+    reach = ((inside + drop).square() - rest.amin(-1, keepdim=True)).sqrt()
+    low, high = centre - 8.5 * sigma, centre + 8.5 * sigma
+    overlap = reach > low
+    high = torch.where(overlap, torch.minimum(high, reach), high).detach()
+    low = torch.where(overlap, torch.maximum(low, -reach), low).detach()
+    x, w = np.polynomial.legendre.leggauss(OUTER_NODES)
+    half = (high - low) / 2
+    u = (high + low) / 2 + half * torch.as_tensor(x, dtype=centre.dtype)
+    z = (u - centre) / sigma
+    log_weight = torch.as_tensor(np.log(w), dtype=centre.dtype) + (half / sigma).log()
+    tails = torch.erfc((high - centre) / sigma / math.sqrt(2)) / 2
+    tails = tails + torch.erfc((centre - low) / sigma / math.sqrt(2)) / 2
+    log_outside = tails[:, 0].clamp_min(torch.finfo(u.dtype).tiny).log()
+    return u, log_weight - z.square() / 2 - 0.5 * math.log(2 * math.pi), log_outside
+
+
+@cache
+def _hermite(nodes: int) -> list[tuple[float, float]]:
+    """(z, log weight) of E over a standard normal."""
+    z, w = np.polynomial.hermite_e.hermegauss(nodes)
+    return [(float(a), float(math.log(b))) for a, b in zip(z, w / w.sum(), strict=True)]
+
+
+def _outer_sum(a: Tensor, b: Tensor) -> Tensor:
+    return a[:, None] + b

@@ -1,0 +1,118 @@
+"""`pair_nll`: the soft contrastive loss of every pair of a batch. Paper: Eq. (1)–(3)."""
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pcme.embedding import Embedding, Gaussian, Points
+from pcme.errors import ConfigError, ShapeError
+from pcme.kernels import analytic, overlap, sampled
+from pcme.retrieval.matches import Matches
+
+Method = Literal["sampled", "analytic", "overlap"]
+
+
+def pair_nll(
+    images: Embedding,
+    captions: Embedding,
+    matches: Matches | Bool[Tensor, "b c"],
+    *,
+    scale: float | Tensor,
+    shift: float | Tensor,
+    method: Method = "sampled",
+    samples: int = 7,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "b c"]:
+    """−log p where `matches`, −log(1 − p) elsewhere, for all pairs. Paper: Eq. (1).
+
+    * `sampled`: p = mean over J² of sigmoid(shift − scale ‖z − z'‖), Eq. (2)–(3). A `Gaussian` is
+      sampled with `generator` (images first, then captions; None: torch's default one); `Points`
+      are taken as they are.
+    * `analytic`: its limit for J → ∞ (`quadrature`).
+    * `overlap`: p = sigmoid(shift − scale / 2D · Σ [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)]).
+
+    Gradients reach mean, log_sigma (or the points), `scale` and `shift`. Differs: `scale` is
+    positive and the sigmoid is the standard one (docs/ERRATA.md, 1).
+
+    >>> same = Gaussian(torch.zeros(1, 2), torch.full((1, 2), -9.0))
+    >>> yes = torch.ones(1, 1, dtype=torch.bool)
+    >>> pair_nll(same, same, yes, scale=10.0, shift=2.0, method="analytic").item()
+    0.1...
+    """
+    if method not in get_args(Method):
+        raise ConfigError(
+            f'unknown method "{method}". Known methods: {", ".join(get_args(Method))}.'
+        )
+    _require_same_space(images, captions)
+    sign = _sign(matches, (len(images), len(captions)), images)
+    a, b = (torch.as_tensor(v, dtype=sign.dtype, device=sign.device) for v in (scale, shift))
+    if method == "sampled":
+        x, y = _points(images, samples, generator), _points(captions, samples, generator)
+        return sampled.pair_nll(x, y, sign, a, b)
+    left, right = _require_gaussian(images, method), _require_gaussian(captions, method)
+    if method == "analytic":
+        sides = (left.mean, left.variance), (right.mean, right.variance)
+        return -analytic.log_match(*sides, a, b, sign)
+    return -logsigmoid(sign * (b - a * overlap_energy(left, right)))
+
+
+def overlap_energy(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]:
+    """1/2D · Σ_d [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)] of all pairs.
+
+    Up to a constant −1/D of the log of the overlap ∫pq; the logit of `overlap` is
+    shift − scale · energy.
+    """
+    m, log_sum = overlap.terms(images, captions)
+    return ((m + log_sum) / (2 * images.dim)).to(images.mean.dtype)
+
+
+def energy_nll(
+    energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"], scale: Tensor, shift: Tensor
+) -> Float[Tensor, "b c"]:
+    """`pair_nll` of the method `overlap`, from energies computed before."""
+    return -logsigmoid((matches.to(energy) * 2 - 1) * (shift - scale * energy))
+
+
+def _points(items: Embedding, samples: int, generator: torch.Generator | None) -> Tensor:
+    if isinstance(items, Points):
+        return items.x
+    if samples < 1:
+        raise ConfigError(f"samples must be at least 1, got {samples}.")
+    return items.sample(samples, generator).x
+
+
+def _sign(matches: Matches | Tensor, shape: tuple[int, int], like: Embedding) -> Tensor:
+    """+1 where a pair matches, −1 elsewhere."""
+    found = torch.as_tensor(matches.dense()) if isinstance(matches, Matches) else matches
+    if found.dtype != torch.bool or tuple(found.shape) != shape:
+        raise ShapeError(
+            f"matches must be a Matches or a bool tensor {list(shape)} (images × captions), "
+            f"got {found.dtype} {list(found.shape)}."
+        )
+    tensor = like.mean if isinstance(like, Gaussian) else like.x
+    return found.to(tensor) * 2 - 1
+
+
+def _require_gaussian(items: Embedding, method: str) -> Gaussian:
+    if not isinstance(items, Gaussian):
+        raise ShapeError(
+            f'method "{method}" needs Gaussians on both sides, got {type(items).__name__}. '
+            'Points go with method="sampled".'
+        )
+    return items
+
+
+def _require_same_space(images: Embedding, captions: Embedding) -> None:
+    if not len(images) or not len(captions):
+        raise ShapeError(
+            f"a batch needs an image and a caption at least, got {len(images)} and {len(captions)}."
+        )
+    if images.dim != captions.dim:
+        raise ShapeError(
+            f"images have dimension {images.dim}, captions {captions.dim}: not one space."
+        )
+    images.require_finite("images")
+    captions.require_finite("captions")

@@ -1,0 +1,74 @@
+"""The authors' vocabularies: words and ids, from a checkpoint or from a pickle, never executed.
+
+A pickle is a program. This unpickler lets it make dicts, lists, strings and numbers; whatever else
+it names is an error before it is called. Their own class becomes an inert stand-in.
+"""
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pcme.data.text.tokens import SPECIALS
+from pcme.errors import DataError, FormatError
+
+__all__ = ["ordered", "read"]
+
+Ids = Mapping[str, int]
+
+
+class _Inert:
+    """What the authors' Vocabulary becomes: it holds its fields and does nothing."""
+
+
+class _Plain(pickle.Unpickler):
+    """Makes plain containers and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - the base class has it so
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        # Saved by their script as __main__, by an import as vocab or datasets.vocab.
+        if name == "Vocabulary" and module.rpartition(".")[2] in ("__main__", "vocab"):
+            return _Inert
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+
+def read(path: Path) -> Ids:
+    """{word: id} of a vocabulary file, `coco_vocab.pkl` or any their scripts write."""
+    try:
+        with path.open("rb") as file:
+            found = _Plain(file).load()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read - {error.strerror or error}") from error
+    except Exception as error:  # damaged bytes can make it raise nearly anything
+        raise FormatError(
+            f"{path}: not a vocabulary of plain words and ids - {error} - nothing in it was "
+            "executed; take the file from the authors' repository"
+        ) from error
+    fields = vars(found) if isinstance(found, _Inert) else found
+    inner = fields.get("word2idx") if isinstance(fields, dict) else None
+    # Otherwise the words themselves, one of which may be "word2idx".
+    words = inner if isinstance(inner, dict) or isinstance(found, _Inert) else found
+    return checked(words, f"{path}: word2idx")
+
+
+def checked(words: object, where: str) -> Ids:
+    """{word: id} whose ids are 0, 1, 2, ... and whose words include the four specials."""
+    if not isinstance(words, dict) or not words:
+        raise FormatError(f"{where} must be a dict of words and ids - got {type(words).__name__}")
+    if not all(type(word) is str and type(number) is int for word, number in words.items()):
+        raise FormatError(f"{where} must have words as keys and whole numbers as ids")
+    if "" in words:
+        raise FormatError(f'{where} has an empty word, "" - is it damaged?')
+    if sorted(words.values()) != list(range(len(words))):
+        raise FormatError(f"{where} must have each id from 0 to {len(words) - 1} once")
+    if missing := [special for special in SPECIALS if special not in words]:
+        raise FormatError(f"{where} lacks {', '.join(missing)} - is it of another model?")
+    return words
+
+
+def ordered(words: Ids) -> list[str]:
+    """The words by their ids, our four specials first: where each of our rows comes from."""
+    own = sorted(words.keys() - set(SPECIALS), key=words.__getitem__)
+    return [*SPECIALS, *own]

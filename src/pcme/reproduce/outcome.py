@@ -1,0 +1,176 @@
+"""Results: what a reproduction came to, seed by seed, beside the paper's values; JSON on disk."""
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from scipy.stats import t
+
+from pcme.core import files
+from pcme.errors import FormatError
+from pcme.reproduce.base import Column, Plot
+
+__all__ = [
+    "Difference",
+    "Result",
+    "ResultRow",
+    "ResultTable",
+    "Training",
+    "Values",
+    "known",
+    "read",
+    "record",
+    "write",
+]
+
+FORMAT = "pcme-reproduction-1"
+
+Values = tuple[float | None, ...]
+"""One for each seed; None where a row has no such figure."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run, named by the digest of all it depends on."""
+
+    digest: str
+    seconds: float
+    """Of processor time."""
+    resumed: bool
+    """Whether it was interrupted before, which is not in the time."""
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row: how it was made, its values and the paper's, in the order of the columns."""
+
+    label: str
+    changes: tuple[str, ...]
+    """What `pcme train RECIPE --set ...` was given."""
+    score: str
+    runs: tuple[Training, ...]
+    """A seed each."""
+    values: tuple[Values, ...]
+    paper: Values
+    series: str = ""
+    x: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A claim of the paper and what became of it: what is above less what is below, a seed each."""
+
+    text: str
+    values: tuple[float, ...]
+    paper: float | None
+    digits: int = 1
+
+    @property
+    def verdict(self) -> str:
+        """Whether it holds here, as far as seeds allow to say so.
+
+        >>> Difference("", (1.0, 1.2, 1.1), 1.6).verdict
+        'yes'
+        >>> Difference("", (1.0, -1.2, 0.3), 1.6).verdict
+        'within the spread of the seeds'
+        """
+        middle, count = self.mean, len(self.values)
+        if middle == 0:
+            return "no difference"
+        sign = "yes" if middle > 0 else "no"
+        if count < 2:
+            return f"{sign}, by one seed"
+        error = statistics.stdev(self.values) / math.sqrt(count)
+        # Student's t: of few seeds the spread itself is hardly known (3 seeds: 4.3 errors, not 2).
+        surely = abs(middle) > t.ppf(0.975, count - 1) * error
+        return sign if surely else "within the spread of the seeds"
+
+    @property
+    def mean(self) -> float:
+        """Over the seeds."""
+        return statistics.fmean(self.values)
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table of an experiment."""
+
+    title: str
+    source: str
+    """The paper's table beside it; empty where the paper has a picture alone."""
+    source_digits: int
+    """How many the paper prints after the point."""
+    columns: tuple[Column, ...]
+    rows: tuple[ResultRow, ...]
+    plot: Plot
+    differences: tuple[Difference, ...]
+    sizes: Mapping[str, float]
+    """Images, captions, and R-Precision by chance, where retrieval was measured."""
+
+    def place(self, title: str) -> int:
+        """Which of the columns has this title."""
+        return [column.title for column in self.columns].index(title)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment came to in a world."""
+
+    experiment: str
+    summary: str
+    where: str
+    world: str
+    quick: bool
+    command: str
+    recipe: str
+    seeds: int
+    tables: tuple[ResultTable, ...]
+    protocol: str
+    """How everything in this world differs from the paper, in words."""
+    differs: tuple[str, ...]
+    """How this experiment does, besides."""
+    versions: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name of its files: "aviary-quick-table2"."""
+        return "-".join([self.world, *(["quick"] if self.quick else []), self.experiment])
+
+    @property
+    def trainings(self) -> dict[str, Training]:
+        """{digest: run} of all its runs, each once."""
+        rows = (row for table in self.tables for row in table.rows)
+        return {run.digest: run for row in rows for run in row.runs}
+
+
+def record(result: Result) -> dict[str, Any]:
+    """A result as JSON has it."""
+    return {"format": FORMAT, **asdict(result)}
+
+
+def write(result: Result, path: Path) -> None:
+    """As JSON, at once."""
+    files.write_text(path, json.dumps(record(result), indent=1, ensure_ascii=False) + "\n")
+
+
+def read(path: Path) -> Result:
+    """What `write` wrote."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
+            raise ValueError("it has another format")
+        return TypeAdapter(Result).validate_python(found)
+    except (OSError, ValueError) as error:
+        raise FormatError(
+            f"{path} is not a result of `pcme reproduce` - {error} - make it again"
+        ) from error
+
+
+def known(values: Sequence[float | None]) -> list[float]:
+    """Those that are there."""
+    return [value for value in values if value is not None]

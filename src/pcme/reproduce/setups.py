@@ -1,0 +1,167 @@
+"""Worlds: the data a reproduction runs on, its recipe, and how that differs from the paper.
+
+Aviary is here for everybody, CUB Captions and COCO have to be brought. In a world all rows of all
+experiments start from one recipe and differ by what the experiment is about.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any, cast
+
+from pcme import methods, recipes
+from pcme.errors import ConfigError
+from pcme.recipes.schema import Recipe
+
+__all__ = ["WORLDS", "World", "world"]
+
+
+@dataclass(frozen=True)
+class World:
+    """A dataset as experiments see it."""
+
+    name: str
+    base: str
+    """The recipe that every row changes."""
+    quick: tuple[str, ...]
+    """Changes of the recipe for a quick look."""
+    splits: Mapping[str, str]
+    """{"unseen" or "seen": the split}: classes that training never saw, or new images of others."""
+    needs: str
+    """What a user has to bring."""
+    data: str
+    """What the data is, against the paper's."""
+    training: str
+    """What training is, against the paper's; `{...}` are fields of the recipe."""
+    every: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of all methods that have them."""
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Parameters of some methods."""
+    options: str = ""
+    """What the command line needs besides the data's folder."""
+    labels: str = ""
+    """The file with the labels that plausible matches go by, where there is one."""
+
+    def assignments(
+        self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool
+    ) -> list[str]:
+        """What `pcme train BASE --set ...` is given for a row."""
+        shortened = self.quick if quick else ()
+        return [f"method={json.dumps(self._method(method))}", *shortened, *changes]
+
+    def recipe(self, assignments: Sequence[str] = (), *, seed: int = 0) -> Recipe:
+        """The recipe of a row."""
+        return recipes.get(self.base).changed([*assignments, f"seed={seed}"])
+
+    def protocol(self, *, quick: bool) -> str:
+        """In what a run here differs from one of the paper's, in words."""
+        recipe = self.recipe(self.quick if quick else ())
+        epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
+        return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
+
+    def command(
+        self,
+        experiment: str,
+        *,
+        quick: bool = False,
+        seeds: int | None = None,
+        changes: Sequence[str] = (),
+    ) -> str:
+        """What to type for an experiment in this world; changes take the place of its options."""
+        parts = [f"pcme reproduce {experiment} --data {self.name}"]
+        parts += ["--data-root PATH"] if self.needs else []
+        parts += ["--quick"] if quick else []
+        parts += [] if seeds is None else [f"--seeds {seeds}"]
+        usual = [self.options] if self.options and not quick else []
+        return " ".join([*parts, *([f"--set {quote(c)}" for c in changes] or usual)])
+
+    def _method(self, method: Mapping[str, Any]) -> dict[str, Any]:
+        kind = method["kind"]
+        known = set(_fields(kind))
+        shared = {name: value for name, value in self.every.items() if name in known}
+        return {"kind": kind, **shared, **self.own.get(kind, {}), **method}
+
+
+def _fields(kind: str) -> Iterator[str]:
+    return (part.name for part in dataclasses.fields(cast("Any", methods.registry.get(kind))))
+
+
+_CUB_KL = {"kl_weight": 0.064}
+"""The paper's β = 1e-3 at D = 256, in our units."""
+_COCO = {"scale": 30.0, "shift": 30.0}
+_COCO_PCME = {**_COCO, "kl_weight": 0.0026, "uniformity_weight": 0.0}
+
+AVIARY = World(
+    name="aviary",
+    base="aviary",
+    quick=(
+        "phases.1.epochs=16",
+        "validation.every_epochs=16",
+        "augment.views=2",
+        "data.captions_per_image=4",
+    ),
+    splits={"unseen": "test"},
+    needs="",
+    data=(
+        "Aviary instead of CUB Captions: drawn birds of species that training never saw, where a "
+        "caption matches the images it is true of, not those of its class; so figures are higher "
+        "than the paper's throughout, and only which row is better can be compared."
+    ),
+    training=(
+        "A small convolutional backbone that has learnt the labels of the training birds and is "
+        "then frozen, instead of a ResNet-50 from ImageNet that is tuned; D = {recipe.dim} instead "
+        "of 512; epochs of new captions on the heads: {epochs}. All true matches of a batch are "
+        "positives, for every method."
+    ),
+)
+
+CUB = World(
+    name="cub",
+    base="cub-effnet",
+    quick=("phases.0.epochs=1",),
+    splits={"unseen": "test", "seen": "seen"},
+    needs="CUB-200-2011 with the captions of Reed et al. and the splits of Xian et al.",
+    data="CUB Captions, as far as it is there.",
+    training=(
+        "A frozen EfficientNet-Lite0 and GloVe with 50 numbers instead of a ResNet-50 that is "
+        "tuned and GloVe with 300; D = {recipe.dim} instead of 512; epochs on the heads: {epochs}, "
+        "instead of 10 and then 50 on everything; 128 random pairs a batch, a caption's own image "
+        "its only positive, for every method. Settings are the methods' defaults; those of a "
+        "search that treats all methods alike are the matter of docs/REAL.md."
+    ),
+    every={"positives": "diagonal", "attention_hidden": 128},
+    own={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},
+)
+
+COCO = World(
+    name="coco",
+    base="coco",
+    quick=(
+        'image={"kind":"efficientnet-lite","variant":0}',
+        'words={"vectors":"package","min_count":4}',
+        'phases=[{"epochs":1,"learning_rate":0.01,"warmup_steps":50,"sigma_factor":0.1}]',
+        "dim=256",
+    ),
+    splits={"unseen": "test"},
+    needs="MS-COCO 2014: images, captions, instances and Karpathy's split",
+    data="MS-COCO with Karpathy's split, as the paper.",
+    training=(
+        "{recipe.image.kind} and word vectors from {recipe.words.vectors}, D = {recipe.dim}, "
+        "epochs: {epochs}; of the paper's ResNet-152, GloVe 840B, D = 1,024 and 30 + 30 epochs. "
+        "Baselines have their methods' defaults."
+    ),
+    own={"pcme": _COCO_PCME, "pcme-mu": _COCO},
+    options="--set image.weights=resnet152.pth --set words.vectors=glove.840B.300d.txt",
+    labels="annotations/instances_val2014.json",
+)
+
+WORLDS: Mapping[str, World] = {found.name: found for found in (AVIARY, CUB, COCO)}
+
+
+def world(name: str) -> World:
+    """The world of this name."""
+    if name not in WORLDS:
+        raise ConfigError(f'unknown data "{name}" - experiments run on {", ".join(WORLDS)}')
+    return WORLDS[name]

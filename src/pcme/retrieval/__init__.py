@@ -1,0 +1,1 @@
+"""Ground truth, rankings and per-query metrics; numpy only."""

@@ -1,0 +1,188 @@
+"""Gather: what the page says of a run, as plain values."""
+
+import json
+import platform
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pcme import analysis, plots, recipes
+from pcme.analysis import Number, Subject
+from pcme.analysis.extremes import Tails
+from pcme.data.problems import Problems
+from pcme.evaluation import Evaluation, evaluated, protocol
+from pcme.evaluation.open_run import Waiting
+from pcme.recipes.schema import Recipe
+from pcme.reproduce import paper
+from pcme.scores.base import LogProbability
+from pcme.showcase.searches import Searched, by_captions, by_images
+
+__all__ = ["Beside", "Pictured", "Report", "gathered"]
+
+FIRST = ("truth", "calibration", "bins", "erasing")
+"""The analyses that tell most, before all others."""
+
+LIBRARIES = ("pcme", "torch", "numpy", "numba", "scipy", "pillow")
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """An analysis: its question, how to read its picture, the picture and its numbers."""
+
+    name: str
+    question: str
+    reading: str
+    svg: str
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The paper's own values for this data, in per cent, and why they are not comparable."""
+
+    source: str
+    values: tuple[tuple[str, float, float], ...]
+    """(metric, the paper's, ours)."""
+    caution: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page says."""
+
+    run: str
+    recipe: Recipe
+    evaluation: Evaluation
+    probability: bool
+    """Whether scores are match probabilities."""
+    has_sigma: bool
+    """Whether the queries of searches stand in the order of their widths."""
+    beside: Beside | None
+    figures: tuple[Pictured, ...]
+    left_out: tuple[str, ...]
+    captions: tuple[Searched, ...]
+    images: tuple[Searched, ...]
+    environment: tuple[tuple[str, str], ...]
+    commands: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def gathered(
+    run: str | Path,
+    *,
+    split: str = "test",
+    data_root: Path | None = None,
+    workers: int = 2,
+    waiting: Waiting = lambda what, done, total: None,
+) -> Report:
+    """Evaluate a run on a split, ask all that can be asked of it, and search with it."""
+    problems = Problems()
+    subject = analysis.opened(
+        run, split=split, data_root=data_root, workers=workers, problems=problems, waiting=waiting
+    )
+    found, recipe = subject.found, subject.model.recipe
+    rules = protocol(found.dataset)
+    progress = partial(waiting, "scores")
+    score = subject.model.score()
+    result = evaluated(score, found.images, found.captions, rules, progress=progress)
+    problem = (problems.summary(),) if problems else ()
+    return Report(
+        run=Path(run).name,
+        recipe=recipe,
+        evaluation=result,
+        probability=isinstance(score, LogProbability),
+        has_sigma=subject.has_sigma,
+        beside=_beside(recipe, split, result),
+        figures=tuple(_figures(subject, waiting)),
+        left_out=tuple(_left_out(subject)),
+        captions=by_captions(subject),
+        images=by_images(subject),
+        environment=tuple(_environment()),
+        commands=tuple(_commands(recipe, Path(run).name, split)),
+        notes=(*rules.notes, *problem),
+    )
+
+
+def _figures(subject: Subject, waiting: Waiting) -> Iterator[Pictured]:
+    for name in sorted(analysis.applicable(subject), key=_order):
+        one = analysis.create(name)
+        result = one.compute(subject, partial(waiting, name))
+        images = subject.found.dataset.images if isinstance(result, Tails) else None
+        picture = plots.svg(plots.draw(result, images))
+        question = analysis.registry.summary(name)
+        yield Pictured(name, question, one.reading, picture, result.numbers())
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (FIRST.index(name) if name in FIRST else len(FIRST), name)
+
+
+def _left_out(subject: Subject) -> Iterator[str]:
+    for name in analysis.names():
+        if (why := analysis.create(name).obstacle(subject)) is not None:
+            yield f"{name} {why}"
+
+
+def _beside(recipe: Recipe, split: str, result: Evaluation) -> Beside | None:
+    """The paper's PCME row for the data it has in common with us."""
+    tables = {
+        ("cub", "test"): paper.CUB_UNSEEN,
+        ("cub", "seen"): paper.CUB_SEEN,
+        ("coco", "test"): paper.COCO_5K,
+    }
+    table = tables.get((recipe.data.kind, split))
+    if table is None:
+        return None
+    ours = {
+        f"{way} {name}": 100 * value
+        for way in ("i2t", "t2i")
+        for name, value in result.way(way).figures.items()
+    }
+    values = [
+        (column, theirs, ours[column])
+        for column in table.columns
+        if (theirs := table.value("PCME", column)) is not None and column in ours
+    ]
+    caution = (
+        f"The paper trains a {'ResNet-152' if recipe.data.kind == 'coco' else 'ResNet-50'} on a "
+        f"GPU on the whole dataset; this run has {result.gallery:,} images and "
+        f"{result.queries:,} captions in its {split} split and the recipe below. Figures compare "
+        "only where data, backbone and schedule are the same."
+    )
+    return Beside(table.name, tuple(values), caution)
+
+
+def _environment() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    yield "machine", f"{platform.system()} {platform.machine()}"
+    for name in LIBRARIES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:  # run from its source
+            yield name, "not installed"
+
+
+def _commands(recipe: Recipe, run: str, split: str) -> Iterator[str]:
+    """What makes all of it again, from nothing."""
+    yield _training(recipe, run)
+    yield shlex.join(["pcme", "evaluate", f"runs/{run}", "--split", split])
+    yield shlex.join(["pcme", "analyze", f"runs/{run}", "all", "--split", split])
+    yield shlex.join(["pcme", "report", f"runs/{run}", "--split", split, "--out", "report.html"])
+
+
+def _training(recipe: Recipe, run: str) -> str:
+    """The command that trains this recipe: a named one with changes, or a file."""
+    if recipe.name not in recipes.names():
+        return shlex.join(["pcme", "train", f"runs/{run}/recipe.json", "--out", f"runs/{run}"])
+    base, own = recipes.get(recipe.name).record(), recipe.record()
+    changes = [
+        part
+        for key, value in own.items()
+        if value != base[key] and key != "seed"
+        for part in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")
+    ]
+    seed = ["--seed", str(recipe.seed)] if recipe.seed != base["seed"] else []
+    return shlex.join(["pcme", "train", recipe.name, "--out", f"runs/{run}", *changes, *seed])

@@ -1,0 +1,142 @@
+"""The page: a report as one HTML document without scripts, network or files beside it."""
+
+import base64
+import errno
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pcme.core import files
+from pcme.errors import ConfigError
+from pcme.evaluation import Interval, intervals
+from pcme.showcase.gather import Report
+
+__all__ = ["page", "require_writable", "written"]
+
+SHOWN = {
+    "r_precision": "R-Precision",
+    "recall@1": "Recall@1",
+    "recall@5": "Recall@5",
+    "recall@10": "Recall@10",
+    "map@r": "mAP@R",
+    "median_rank": "median rank",
+    "mean_rank": "mean rank",
+    "chance": "R-Precision by chance",
+}
+"""The metrics on the page, in this order; those that were not measured are left out."""
+
+PLAUSIBLE = {"pmrp": "PMRP", "1k pmrp": "PMRP, 1K", "1k recall@1": "Recall@1, 1K"}
+"""Those of COCO; elsewhere labels say less than the matches that are known."""
+
+RANKS = ("median_rank", "mean_rank")
+
+TILES = {"calibration": (0, 2), "truth": (0,)}
+"""Which numbers of which analyses stand on top, where there are so many."""
+
+
+def require_writable(path: str | Path) -> None:
+    """Refuse, before a report is gathered, a page that could not be written; its folder is made."""
+    target = Path(path)
+    draft = files.hidden(target)
+    with _explained(target):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch()
+        draft.unlink()
+
+
+def written(report: Report, path: str | Path) -> Path:
+    """Write the page, whole or not at all."""
+    target = Path(path)
+    with _explained(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files.write_text(target, page(report))
+    return target
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{target} cannot be written - {error.strerror or error} - give another --out"
+        ) from error
+
+
+def page(report: Report) -> str:
+    """The document; everything that came from data is escaped."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ConfigError(
+            "a report needs jinja2, which is not installed - pip install 'pcme[plots]'"
+        ) from error
+    environment = Environment(
+        loader=PackageLoader("pcme.showcase", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["picture"] = _picture
+    environment.filters["probability"] = _probability
+    template = environment.get_template("page.html")
+    return template.render(
+        report=report,
+        tiles=_tiles(report),
+        rows=_rows(report),
+        recipe=json.dumps(report.recipe.record(), indent=2, ensure_ascii=False),
+    )
+
+
+def _tiles(report: Report) -> list[tuple[str, str, str]]:
+    """(figure, what it is, beside it) of what matters most."""
+    result = report.evaluation
+    tiles = []
+    for way, text in (("i2t", "images → captions"), ("t2i", "captions → images")):
+        figures = result.i2t.figures if way == "i2t" else result.t2i.figures
+        chance = f"by chance {100 * figures['chance']:.1f} %"
+        tiles.append((f"{100 * figures['r_precision']:.1f} %", f"R-Precision, {text}", chance))
+        tiles.append((f"{100 * figures['recall@1']:.1f} %", f"Recall@1, {text}", ""))
+    numbers = [
+        figure.numbers[place]
+        for figure in report.figures
+        for place in TILES.get(figure.name, ())
+        if place < len(figure.numbers)
+    ]
+    return [*tiles, *((f"{each.value:.3f}", each.name, each.meaning) for each in numbers)]
+
+
+def _rows(report: Report) -> list[tuple[str, list[str]]]:
+    """(metric, [images to captions, captions to images]), each with its interval."""
+    ways = [(way.figures, intervals(way)) for way in (report.evaluation.i2t, report.evaluation.t2i)]
+    shown = SHOWN | (PLAUSIBLE if report.recipe.data.kind == "coco" else {})
+    return [
+        (title, [_cell(name, figures.get(name), spans.get(name)) for figures, spans in ways])
+        for name, title in shown.items()
+        if any(name in figures for figures, _ in ways)
+    ]
+
+
+def _cell(name: str, value: float | None, span: Interval | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    factor = 1 if name in RANKS else 100
+    if span is None or math.isnan(span.low):
+        return f"{factor * value:.1f}"
+    return f"{factor * value:.1f}  [{factor * span.low:.1f}, {factor * span.high:.1f}]"
+
+
+def _picture(svg: str) -> str:
+    """An SVG as the address of an image: its ids then cannot clash with those of another."""
+    text = base64.b64encode(svg.encode("utf-8")).decode("ascii")
+    return f"data:image/svg+xml;base64,{text}"
+
+
+def _probability(value: float) -> str:
+    """ "0.934", or ".0004" where three digits would be nothing."""
+    return f"{value:.3f}" if value >= 0.0005 else f"{value:.0e}"

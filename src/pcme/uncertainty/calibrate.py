@@ -1,0 +1,70 @@
+"""`pcme calibrate`: fit a model's confidence on a held-out split, and judge it by halves.
+
+The classes of the split (its images, where there are no classes) are divided in two. What is
+reported was fitted on one half and judged on the other, of which it has seen nothing; what is kept
+is fitted on both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcme import uncertainty as confidences
+from pcme.data.aviary.dataset import Aviary
+from pcme.data.dataset import CaptionDataset
+from pcme.data.problems import Problems
+from pcme.embedding import Embedding
+from pcme.evaluation import embed
+from pcme.model import Model, load
+from pcme.uncertainty import FALSE_ALARM, Confidence, Report, fingerprint, halves, judged, whole
+from pcme.uncertainty.curve import checked_method
+from pcme.uncertainty.quantiles import checked_share
+
+__all__ = ["UNMATCHED", "Calibrated", "calibrate", "strangers"]
+
+UNMATCHED = 1000
+"""How many captions that fit nothing, where they can be written."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The confidence that was fitted, and what one like it is worth where it has not been."""
+
+    confidence: Confidence
+    report: Report
+
+
+def calibrate(
+    folder: str | Path,
+    dataset: CaptionDataset,
+    *,
+    method: str = "isotonic",
+    false_alarm: float = FALSE_ALARM,
+    problems: Problems | None = None,
+    workers: int = 2,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Calibrated:
+    """The confidence of the model in a folder, from a split that it was not trained on."""
+    checked_method(method)  # before anything slow
+    checked_share(false_alarm, "false_alarm")
+    model, name = load(folder), fingerprint(folder)
+    found = embed(model, dataset, problems or Problems(), workers=workers, progress=progress)
+    embedded = found.dataset, found.captions, found.images
+
+    def fitted(part: confidences.Part) -> Confidence:
+        return confidences.fit(
+            model.score(), part, model=name, method=method, false_alarm=false_alarm
+        )
+
+    first, second = halves(*embedded)
+    trial = fitted(first)
+    report = judged(trial, model.score(), second, unmatched=strangers(model, found.dataset))
+    return Calibrated(fitted(whole(*embedded)), report)
+
+
+def strangers(model: Model, dataset: CaptionDataset, count: int = UNMATCHED) -> Embedding | None:
+    """Captions that are true of nothing in the dataset, embedded; None where nobody can know."""
+    if dataset.name != "aviary":
+        return None
+    texts, _ = Aviary.unmatched(dataset, count)
+    return model.encode_captions(texts)

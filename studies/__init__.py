@@ -1,0 +1,1 @@
+"""The long experiments behind docs/: each writes its own record and tables."""

@@ -1,0 +1,119 @@
+"""The tables of docs/CONFIDENCE.md, from what studies/confidence.py has measured."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from studies.tables import between_marks
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "CONFIDENCE.md"
+COVERAGES = (100, 90, 80, 50, 20)
+METHODS = ("isotonic", "platt")
+GALLERIES = {"test": "test, 1,000", "fresh": "fresh, 1,000", "large": "fresh, 20,000"}
+
+
+def write_tables(rows: Mapping[str, dict]) -> None:
+    """Put the tables between the document's marks."""
+    for mark, table in {
+        "calibration": calibration_table(rows),
+        "tails": tails_table(rows["pcme-overlap"]["tails"]),
+        "rules": rules_table(rows),
+        "sizes": sizes_table(rows["pcme-overlap"]["sizes"]),
+        "species": species_table(rows["pcme-overlap"]["species"]),
+        "refusal": refusal_table(rows),
+    }.items():
+        between_marks(DOCUMENT, f"confidence:{mark}", table)
+
+
+def calibration_table(rows: Mapping[str, dict]) -> str:
+    """Errors before and after, at both sizes."""
+    head = ("model", "images", "p", "error, all pairs", "error, first hits", "log loss")
+    lines = []
+    for name, row in rows.items():
+        for where in GALLERIES:
+            reports = row[where]
+            any_one = reports["isotonic"]
+            beliefs = {"raw": (any_one["raw"], any_one["raw_expected"])}
+            beliefs |= {m: (reports[m]["calibrated"], reports[m]["expected"]) for m in METHODS}
+            for kind, (belief, total) in beliefs.items():
+                errors = [f"{belief[k]:.4f}" for k in ("error", "first_error", "log_loss")]
+                lines.append([name, GALLERIES[where], kind, *errors, f"{total:.3f}"])
+    return markdown([*head, "Σ p / matches"], lines)
+
+
+def tails_table(rows: Sequence[Mapping[str, float]]) -> str:
+    """Decades of the model's own p."""
+    head = ["model says", "pairs", "raw, mean", "isotonic, mean", "platt, mean", "true share"]
+    lines = [
+        [f"{row['from']:g} to {row['to']:g}", f"{row['pairs']:,}"]
+        + [f"{row[name]:.2g}" for name in ("raw", *METHODS, "true")]
+        for row in rows
+    ]
+    return markdown(head, lines)
+
+
+def rules_table(rows: Mapping[str, dict]) -> str:
+    """What each rule does at both sizes."""
+    head = ["model", "images", "answered when", "AUROC"]
+    head += ["with a match", "fits nothing", "precision", "matches removed"]
+    lines = [
+        [name, GALLERIES[where], text, f"{found['auroc']:.3f}"]
+        + [f"{100 * found[k]:.1f} %" for k in ("answered", "false_alarm", "precision", "removed")]
+        for name, row in rows.items()
+        for where in GALLERIES
+        for text, found in row["rules"][where].items()
+    ]
+    return markdown(head, lines)
+
+
+def sizes_table(rows: Sequence[Mapping[str, float]]) -> str:
+    """How the threshold goes on."""
+    head = ["items", "1 − threshold", "false alarms, by growth"]
+    lines = [
+        [f"{row['gallery']:,}", f"{1 - row['threshold']:.1e}", f"{100 * row['false_alarm']:.0f} %"]
+        for row in rows
+    ]
+    return markdown(head, lines)
+
+
+def species_table(rows: Sequence[Mapping[str, float]]) -> str:
+    """How many species a calibration needs: the range over the draws."""
+    columns = {"growth": "growth", "removed": "matches removed", "false_alarm": "fits nothing"}
+    columns |= {"answered": "with a match", "error": "error, all pairs"}
+    digits = {"growth": 2, "error": 4}
+    lines = []
+    for species in dict.fromkeys(row["species"] for row in rows):
+        some = [row for row in rows if row["species"] == species]
+        ranges = [spanned([row[key] for row in some], digits.get(key)) for key in columns]
+        lines.append([f"{species:,}", f"{some[0]['images']:,}", *ranges])
+    return markdown(["species", "images", *columns.values()], lines)
+
+
+def spanned(values: Sequence[float], digits: int | None) -> str:
+    """From the least to the greatest, as they are or in percent."""
+    low, high = min(values), max(values)
+    if digits is None:
+        return f"{100 * low:.1f} to {100 * high:.1f} %"
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def refusal_table(rows: Mapping[str, dict]) -> str:
+    """The risk at some coverages."""
+    head = ["model", "images", "refused first", *(f"{p} %" for p in COVERAGES), "AURC"]
+    lines = [
+        [name, GALLERIES[where], text]
+        + [f"{100 * risk['risk'][str(p)]:.2f}" for p in COVERAGES]
+        + [f"{100 * risk['area']:.2f}"]
+        for name, row in rows.items()
+        for where in GALLERIES
+        for text, risk in {
+            "the least best p": row[where]["isotonic"]["by_p"],
+            "the widest σ": row[where]["isotonic"]["by_sigma"],
+        }.items()
+    ]
+    return markdown(head, lines)
+
+
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

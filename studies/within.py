@@ -1,0 +1,26 @@
+"""R-Precision inside one modality, by class: how well images find images of their class."""
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int
+
+from pcme.embedding import Embedding
+from pcme.retrieval import metrics
+from pcme.retrieval.matches import Matches
+from pcme.scores.base import Score
+
+__all__ = ["within"]
+
+
+def within(
+    score: Score, items: Embedding, classes: Int[np.ndarray, " n"]
+) -> Float64[np.ndarray, " n"]:
+    """R-Precision of each item among the others of its modality, by class; NaN where it is alone.
+
+    Holds the matrix of all pairs.
+    """
+    same = classes[:, None] == classes[None]
+    np.fill_diagonal(same, False)
+    matrix = score(items, items)
+    matrix.fill_diagonal_(-torch.inf)  # behind all others: nobody searches for what he has
+    return metrics.r_precision(matrix, Matches.from_dense(same))

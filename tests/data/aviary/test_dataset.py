@@ -1,0 +1,219 @@
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pcme.data import create
+from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, SHAPE, facts_of
+from pcme.data.aviary.captions import read, tokens
+from pcme.data.aviary.dataset import Aviary, Drawn
+from pcme.data.dataset import UNSAID, CaptionDataset
+from pcme.data.text.tokens import tokenise
+from pcme.errors import ConfigError, DataError
+from pcme.retrieval.matches import Matches
+
+SMALL = Aviary(
+    pixels=16, captions_per_image=5, train_species=30, train_images=2,
+    val_species=4, val_images=5, test_species=6, test_images=7,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def test_split():
+    return SMALL.load("test")
+
+
+@pytest.fixture(scope="module")
+def default():
+    return Aviary().load("test")
+
+
+def gallery(facts):
+    """A dataset of birds of which these are the facts."""
+    images = Drawn("test", facts, per_species=1, seed=0, pixels=16)
+    dataset = CaptionDataset.by_image("birds", "all", images, ["a bird"], [0])
+    return replace(dataset, facts=facts, said=np.full((1, len(SHAPE)), UNSAID))
+
+
+@pytest.mark.parametrize("split", SMALL.splits)
+def test_what_is_said_is_what_the_text_says(split):
+    dataset = SMALL.load(split)
+    for text, said in zip(dataset.captions, dataset.said, strict=True):
+        assert read(tokens(text)).tolist() == said.tolist() == read(tokenise(text)).tolist()
+
+
+def test_matches_are_those_of_a_loop_over_text_and_facts(test_split):
+    found = test_split.matches().dense()
+    for caption, text in enumerate(test_split.captions):
+        said = read(tokens(text)).tolist()
+        for image, facts in enumerate(test_split.facts.tolist()):
+            fits = all(s in (UNSAID, f) for s, f in zip(said, facts, strict=True))
+            assert found[caption, image] == fits
+    assert found[np.arange(len(found)), test_split.caption_image].all()
+
+
+def test_captions_match_from_one_image_to_all_of_them(default):
+    counts = default.multiplicity()
+    assert (counts.min(), counts.max(), len(default.images)) == (1, 1000, 1000)
+    assert 20 < np.median(counts) < 100
+    assert 0.5 < np.mean(counts <= len(default.images) / 10) < 0.8
+
+
+def test_loading_twice_is_loading_the_same(test_split):
+    again = SMALL.load("test")
+    assert list(again.captions) == list(test_split.captions)
+    assert np.array_equal(again.facts, test_split.facts)
+    assert again.images.load(3).tobytes() == test_split.images.load(3).tobytes()
+
+
+def test_the_seed_changes_everything(test_split):
+    other = replace(SMALL, seed=1).load("test")
+    assert not np.array_equal(other.facts, test_split.facts)
+    assert list(other.captions) != list(test_split.captions)
+    assert other.images.stamp(0) != test_split.images.stamp(0)
+
+
+def test_splits_share_no_species():
+    species = {
+        split: {tuple(row) for row in SMALL.load(split).facts[:, :BACKGROUND].tolist()}
+        for split in SMALL.splits
+    }
+    assert [len(found) for found in species.values()] == [30, 4, 6]
+    assert len(set.union(*species.values())) == 40
+
+
+def test_more_training_birds_leave_the_others_as_they_are(test_split):
+    other = replace(SMALL, train_species=100, train_images=9).load("test")
+    assert np.array_equal(other.facts, test_split.facts)
+    assert list(other.captions) == list(test_split.captions)
+
+
+def test_birds_of_a_species_differ_in_background_only(default):
+    for species in range(50):
+        facts = default.facts[default.classes.values == species]
+        assert len(facts) == 20
+        assert len(np.unique(facts[:, :BACKGROUND], axis=0)) == 1
+    assert np.bincount(default.facts[:, BACKGROUND]).min() > 200
+    assert len(set(default.classes.names)) == 50
+
+
+def test_labels_name_what_is_true(test_split):
+    for row, facts in zip(test_split.labels.values, test_split.facts, strict=True):
+        names = {test_split.labels.names[column] for column in np.flatnonzero(row)}
+        assert names == {f"{a.name}:{a.values[v]}" for a, v in zip(ATTRIBUTES, facts, strict=True)}
+
+
+def test_ids_name_species_and_picture(test_split):
+    ids = [test_split.images.id(i) for i in range(len(test_split.images))]
+    assert (ids[0], ids[8], len(set(ids))) == ("test/0000-00", "test/0001-01", 42)
+    assert test_split.caption_ids[44] == "test/0001-01#4"
+    assert len(set(test_split.caption_ids)) == len(test_split.captions) == 210
+
+
+def test_a_stamp_changes_with_what_the_picture_depends_on(test_split):
+    larger = replace(SMALL, pixels=32).load("test").images
+    assert larger.id(0) == test_split.images.id(0)
+    assert larger.stamp(0) != test_split.images.stamp(0)
+    assert larger.load(0).size == (32, 32)
+    changed = replace(test_split.images, facts=test_split.facts[::-1])
+    assert changed.stamp(0) != test_split.images.stamp(0)
+
+
+def test_texts_are_indexed_like_a_list(test_split):
+    captions, whole = test_split.captions, list(test_split.captions)
+    assert captions[-1] == whole[-1]
+    assert captions[np.int64(3)] == whole[3]
+    assert captions[5:2:-1] == whole[5:2:-1]
+    assert test_split.images.id(-1) == "test/0005-06"
+    with pytest.raises(IndexError):
+        captions[len(captions)]
+    with pytest.raises(IndexError):
+        test_split.images.id(42)
+
+
+def test_nothing_is_drawn_or_written_before_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(aviary, "draw", None)
+    monkeypatch.setattr(aviary, "compose", None)
+    dataset = Aviary(train_species=5000, train_images=10).load("train")
+    assert (len(dataset.images), len(dataset.captions)) == (50_000, 500_000)
+    with pytest.raises(TypeError):
+        dataset.captions[0]
+
+
+def test_a_split_can_be_sent_to_another_process(test_split):
+    copy = pickle.loads(pickle.dumps(test_split))
+    assert copy.captions[7] == test_split.captions[7]
+    assert copy.images.load(7).tobytes() == test_split.images.load(7).tobytes()
+
+
+def test_a_subset_keeps_its_captions(test_split):
+    part = test_split.subset([3, 1])
+    assert part.captions[0] == test_split.captions[15]
+    assert part.images.load(1).tobytes() == test_split.images.load(1).tobytes()
+
+
+def test_the_writer_writes_what_it_reads(test_split):
+    facts, generator = test_split.facts[0], np.random.default_rng(0)
+    texts = {test_split.writer.write(facts, generator) for _ in range(50)}
+    assert len(texts) > 20
+    for text in texts:
+        said = test_split.writer.read(tokens(text))
+        assert np.all((said == UNSAID) | (said == facts))
+
+
+def test_unmatched_captions_match_nothing_and_say_so(default):
+    texts, said = Aviary.unmatched(default, 200)
+    assert Matches.from_facts(said, default.facts).counts.max() == 0
+    assert [read(tokens(text)).tolist() for text in texts] == said.tolist()
+    assert len(set(texts)) > 150
+    assert len(np.unique((said != UNSAID).sum(1))) >= 4
+    assert Aviary.unmatched(default, 200)[0] == texts
+    assert Aviary.unmatched(default, 200, seed=1)[0] != texts
+
+
+def test_the_only_absent_combination_is_found():
+    everything = np.indices(SHAPE).reshape(len(SHAPE), -1).T
+    bird = facts_of(crown="white", breast="blue", wing="red", bill="long", pattern="plain")
+    same = (everything[:, :6] == bird[:6]).all(1)
+    texts, said = Aviary.unmatched(gallery(everything[~same]), 3)
+    assert said.tolist() == [[*bird[:6], UNSAID, UNSAID]] * 3
+    assert read(tokens(texts[0])).tolist() == said[0].tolist()
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_gallery_of_all_birds_leaves_nothing_to_say(missing):
+    everything = np.indices(SHAPE).reshape(len(SHAPE), -1).T[missing:]
+    with pytest.raises(DataError, match=r"every bird .* is in birds/all - got 3499"):
+        Aviary.unmatched(gallery(everything), 1)
+
+
+def test_unmatched_captions_need_birds(test_split):
+    with pytest.raises(DataError, match="got 0 for aviary/test"):
+        Aviary.unmatched(test_split, 0)
+    with pytest.raises(DataError, match="give a split of Aviary"):
+        Aviary.unmatched(test_split.matching_class(), 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"train_species": 11_565}, "11664 species of birds - got 11665"),
+        ({"test_images": 0}, "test_images must be at least 1 - got 0"),
+        ({"captions_per_image": -1}, "captions_per_image must be at least 1 - got -1"),
+        ({"pixels": 15}, "pixels must be at least 16 - got 15"),
+    ],
+)
+def test_what_cannot_be_is_an_error(wrong, message):
+    with pytest.raises(ConfigError, match=message):
+        create("aviary", **wrong)
+
+
+def test_all_species_can_be_used_and_no_more():
+    dataset = Aviary(train_species=11_564, train_images=1, captions_per_image=1).load("train")
+    assert len(np.unique(dataset.facts[:, :BACKGROUND], axis=0)) == 11_564
+
+
+def test_an_unknown_split_is_an_error():
+    with pytest.raises(ConfigError, match="Aviary has: train, val, test"):
+        Aviary().load("dev")

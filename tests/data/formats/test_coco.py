@@ -1,0 +1,237 @@
+"""COCO: Karpathy's file and the official ones, written small; real captions where PCME_DATA has."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from pcme import ConfigError, DataError, FormatError
+from pcme.data import Problems, find
+from pcme.data.formats.coco import COCO
+from pcme.retrieval import metrics
+from tests.helpers import picture, real
+
+CATEGORIES = [{"id": 1, "name": "person"}, {"id": 17, "name": "cat"}, {"id": 90, "name": "brush"}]
+
+
+def names(dataset):
+    return [dataset.images.id(i) for i in range(len(dataset.images))]
+
+
+def karpathy_entry(number, split, captions=5, folder="val2014"):
+    return {
+        "filepath": folder,
+        "filename": f"COCO_{folder}_{number:012}.jpg",
+        "cocoid": number,
+        "split": split,
+        "sentids": [100 * number + c for c in range(captions)],
+        "sentences": [
+            {"raw": f"image {number} caption {c}", "sentid": 100 * number + c}
+            for c in range(captions)
+        ],
+    }
+
+
+@pytest.fixture
+def karpathy(tmp_path):
+    entries = [
+        karpathy_entry(7, "test"),
+        karpathy_entry(3, "train", folder="train2014"),
+        karpathy_entry(9, "restval"),
+        karpathy_entry(4, "val", captions=7),
+        karpathy_entry(5, "test"),
+        karpathy_entry(6, "test"),
+    ]
+    (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries, "dataset": "coco"}))
+    for entry in entries:
+        picture(tmp_path / entry["filepath"] / entry["filename"])
+    instances = {
+        "categories": CATEGORIES,
+        "annotations": [
+            {"image_id": 7, "category_id": 17},
+            {"image_id": 7, "category_id": 17},
+            {"image_id": 7, "category_id": 1},
+            {"image_id": 5, "category_id": 90},
+        ],
+    }
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances_val2014.json").write_text(json.dumps(instances))
+    return tmp_path
+
+
+def test_the_layout_is_recognised(karpathy):
+    assert find(karpathy) == COCO(karpathy)
+
+
+def test_train_holds_restval_too(karpathy):
+    train = COCO(karpathy).load("train")
+    assert [entry["coco_id"] for entry in train.metadata] == [3, 9]
+    assert train.labels is None
+
+
+def test_images_keep_file_order_and_captions_their_ids(karpathy):
+    test = COCO(karpathy).load("test")
+    assert [entry["coco_id"] for entry in test.metadata] == [7, 5, 6]
+    assert test.caption_ids[:6] == ("700", "701", "702", "703", "704", "500")
+    assert test.multiplicity().tolist() == [1] * 15
+    assert test.images.load(0).size == (24, 18)
+
+
+def test_the_first_five_captions_count(karpathy):
+    problems = Problems(strict=True)  # a surplus is the protocol's business, not a fault
+    val = COCO(karpathy).load("val", problems)
+    assert list(val.captions) == [f"image 4 caption {c}" for c in range(5)]
+    assert problems.counts == {"caption-surplus": 1}
+
+
+def test_labels_are_the_object_classes_by_category_id(karpathy):
+    test = COCO(karpathy).load("test")
+    assert test.labels.names == ("person", "cat", "brush")
+    assert test.labels.values.astype(int).tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert test.labelled.tolist() == [True, True, False]
+
+
+def test_images_without_objects_drop_out_of_pmrp_only(karpathy):
+    """The protocol, both ways: leave them out of the metric, or out of the dataset."""
+    test = COCO(karpathy).load("test")
+    scores = np.random.default_rng(0).random((15, 3))
+    labels = test.labels.values
+    inside = metrics.pmrp(scores, labels[test.caption_image], labels, drop_unlabelled=True)
+    kept = test.subset(test.labelled)
+    captions = np.flatnonzero(test.labelled[test.caption_image])
+    outside = metrics.pmrp(
+        scores[np.ix_(captions, np.flatnonzero(test.labelled))],
+        kept.labels.values[kept.caption_image],
+        kept.labels.values,
+    )
+    assert np.isnan(inside[10:]).all()
+    assert np.array_equal(inside[captions], outside)
+
+
+def test_one_fold_has_its_own_truth(karpathy):
+    folds = COCO(karpathy).load("test").folds(3)
+    assert [fold.matches().shape for fold in folds] == [(5, 1)] * 3
+    assert [fold.metadata[0]["coco_id"] for fold in folds] == [7, 5, 6]
+
+
+@pytest.mark.parametrize("place", ["images/{folder}/{name}", "images/trainval35k/{name}", "{name}"])
+def test_other_places_of_the_images_are_found(karpathy, place):
+    for folder in ("train2014", "val2014"):
+        for path in list((karpathy / folder).iterdir()):
+            target = karpathy / place.format(folder=folder, name=path.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+    problems = Problems()
+    assert len(COCO(karpathy).load("test", problems).images) == 3
+    assert not problems.counts
+
+
+def test_a_missing_image_is_reported(karpathy):
+    (karpathy / "val2014" / "COCO_val2014_000000000005.jpg").unlink()
+    problems = Problems()
+    assert len(COCO(karpathy).load("test", problems).images) == 2
+    assert problems.counts == {"image-missing": 1}
+
+
+def test_a_name_that_leads_outside_is_reported(karpathy):
+    picture(karpathy.parent / "secret.jpg")
+    document = json.loads((karpathy / "dataset_coco.json").read_text())
+    document["images"][0] |= {"filepath": "..", "filename": "secret.jpg"}
+    (karpathy / "dataset_coco.json").write_text(json.dumps(document))
+    problems = Problems()
+    assert len(COCO(karpathy).load("test", problems).images) == 2
+    assert problems.counts == {"image-outside": 1}
+
+
+def test_entries_that_lack_a_field_are_reported(karpathy):
+    document = json.loads((karpathy / "dataset_coco.json").read_text())
+    del document["images"][0]["sentences"]
+    document["images"].append("not an image")
+    (karpathy / "dataset_coco.json").write_text(json.dumps(document))
+    problems = Problems()
+    assert len(COCO(karpathy).load("test", problems).images) == 2
+    assert problems.counts == {"row-malformed": 2}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"images": 3}', ""])
+def test_a_damaged_split_file_is_a_format_error(karpathy, text):
+    (karpathy / "dataset_coco.json").write_text(text)
+    with pytest.raises(FormatError, match="dataset_coco"):
+        COCO(karpathy).load("test")
+
+
+@pytest.fixture
+def official(tmp_path):
+    for split in ("train", "val"):
+        document = {
+            "images": [{"id": n, "file_name": f"COCO_{split}2014_{n:012}.jpg"} for n in (8, 2)],
+            "annotations": [
+                {"id": 10 * n + c, "image_id": n, "caption": f"{split} {n} {c}"}
+                for c in range(6)
+                for n in (2, 8)
+            ],
+        }
+        path = tmp_path / "annotations" / f"captions_{split}2014.json.gz"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(json.dumps(document).encode()))
+        for n in (8, 2):
+            picture(tmp_path / f"{split}2014" / f"COCO_{split}2014_{n:012}.jpg")
+    return tmp_path
+
+
+def test_the_official_files_give_the_official_splits(official):
+    dataset = find(official)
+    assert (dataset, dataset.splits) == (COCO(official), ("train", "val"))
+    val = dataset.load("val")
+    assert names(val) == ["val2014/COCO_val2014_000000000008.jpg",
+                          "val2014/COCO_val2014_000000000002.jpg"]  # fmt: skip
+    assert list(val.captions[:5]) == [f"val 8 {c}" for c in range(5)]
+    assert val.caption_ids[5] == "20"
+    with pytest.raises(ConfigError, match="train, val"):
+        dataset.load("test")
+
+
+def test_official_records_that_lack_a_field_are_reported(official):
+    path = official / "annotations" / "captions_val2014.json.gz"
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    del document["images"][1]["file_name"]
+    document["annotations"] += [{"id": 1}, None]
+    path.write_bytes(gzip.compress(json.dumps(document).encode()))
+    problems = Problems()
+    assert len(COCO(official).load("val", problems).images) == 1
+    assert problems.counts == {"row-malformed": 3, "caption-surplus": 1}
+
+
+@pytest.mark.parametrize("raw", [b"not gzip", gzip.compress(b'{"images": 1}'),
+                                 gzip.compress(b"{}" * 99)[:20]])  # fmt: skip
+def test_a_damaged_official_file_is_a_format_error(official, raw):
+    (official / "annotations" / "captions_val2014.json.gz").write_bytes(raw)
+    with pytest.raises(FormatError, match="captions_val2014"):
+        COCO(official).load("val")
+
+
+def test_captions_without_images_can_be_asked_for(official):
+    for path in (official / "val2014").iterdir():
+        path.unlink()
+    with pytest.raises(DataError, match="image-missing: 2"):
+        COCO(official).load("val")
+    assert len(COCO(official, need_images=False).load("val").captions) == 10
+
+
+def test_instances_of_another_kind_are_a_format_error(karpathy):
+    (karpathy / "annotations" / "instances_val2014.json").write_text('{"annotations": []}')
+    with pytest.raises(FormatError, match="instances_val2014"):
+        COCO(karpathy).load("test")
+
+
+def test_the_real_captions_have_the_protocols_counts():
+    problems = Problems()
+    val = COCO(real("coco"), need_images=False).load("val", problems)
+    assert (len(val.images), len(val.captions)) == (5_000, 25_000)  # of 25,014
+    assert np.bincount(val.caption_image).tolist() == [5] * 5_000
+    assert problems.counts["caption-surplus"] == 13
+    folds = val.folds(5)
+    assert [(len(fold.images), len(fold.captions)) for fold in folds] == [(1_000, 5_000)] * 5
+    ids = [entry["coco_id"] for fold in folds for entry in fold.metadata]
+    assert ids == [entry["coco_id"] for entry in val.metadata]

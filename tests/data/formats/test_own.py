@@ -1,0 +1,122 @@
+"""A folder of one's own: any layout, and images for validation in any case."""
+
+import io
+import tarfile
+
+import pytest
+from PIL import Image
+
+from pcme.data import create, find, names
+from pcme.data.formats.own import Own
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError
+from tests.helpers import picture
+
+
+def table(root, count=20, splits=()):
+    """`count` pictures with two captions each; image i is in split i modulo the splits."""
+    rows = ["image,caption" + (",split" if splits else "")]
+    for number in range(count):
+        picture(root / f"{number}.jpg", colour=(10 * number, 90, 50))
+        end = f",{splits[number % len(splits)]}" if splits else ""
+        rows += [f"{number}.jpg,bird number {number}{end}", f"{number}.jpg,a bird{end}"]
+    (root / "captions.csv").write_text("\n".join(rows))
+    return root
+
+
+def sidecar(root, count=20):
+    for number in range(count):
+        picture(root / f"{number}.jpg", colour=(10 * number, 90, 50))
+        (root / f"{number}.txt").write_text(f"bird number {number}\na bird\n")
+    return root
+
+
+def shards(root, count=20):
+    root.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(root / "part-000.tar", "w") as tar:
+        for number in range(count):
+            file = io.BytesIO()
+            Image.new("RGB", (24, 18), (10 * number, 90, 50)).save(file, "JPEG")
+            for suffix, content in ((".jpg", file.getvalue()), (".txt", b"a bird")):
+                info = tarfile.TarInfo(f"{number:03}{suffix}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return root
+
+
+def ids(dataset):
+    return [dataset.images.id(index) for index in range(len(dataset.images))]
+
+
+@pytest.mark.parametrize("write", [table, sidecar, shards])
+def test_every_layout_has_a_tenth_held_back(tmp_path, write):
+    own = Own(write(tmp_path))
+    assert own.splits == ("train", "val")
+    train, val = own.load("train"), own.load("val")
+    assert (len(train.images), len(val.images)) == (18, 2)
+    assert not set(ids(train)) & set(ids(val))
+    assert (train.split, val.split) == ("train", "val")
+    assert len(set(val.caption_image.tolist())) == 2
+
+
+def test_the_same_images_are_held_back_in_every_run(tmp_path):
+    root = table(tmp_path)
+    assert ids(Own(root).load("val")) == ids(Own(root).load("val"))
+    assert ids(Own(root, seed=1).load("val")) != ids(Own(root).load("val"))
+
+
+@pytest.mark.parametrize(("share", "held"), [(0.25, 5), (0.001, 1), (0.999, 19)])
+def test_at_least_one_image_is_on_either_side(tmp_path, share, held):
+    own = Own(table(tmp_path), share=share)
+    assert (len(own.load("train").images), len(own.load("val").images)) == (20 - held, held)
+
+
+@pytest.mark.parametrize("name", ["val", "validation", "valid", "dev"])
+def test_a_split_for_validation_is_used_whatever_it_is_called(tmp_path, name):
+    own = Own(table(tmp_path, splits=("train", name, "test")))
+    assert own.splits == ("train", "val", "test")
+    assert ids(own.load("val")) == [f"{i}.jpg" for i in range(1, 20, 3)]
+    assert ids(own.load("train")) == [f"{i}.jpg" for i in range(0, 20, 3)]
+
+
+def test_the_test_split_is_never_used_for_validation(tmp_path):
+    own = Own(table(tmp_path, splits=("train", "test")))
+    parts = {split: set(ids(own.load(split))) for split in ("train", "val", "test")}
+    assert parts["test"] == {f"{i}.jpg" for i in range(1, 20, 2)}
+    assert parts["train"] | parts["val"] == {f"{i}.jpg" for i in range(0, 20, 2)}
+    assert not parts["train"] & parts["val"]
+
+
+def test_what_is_wrong_is_reported_once(tmp_path):
+    root = table(tmp_path)
+    (root / "7.jpg").unlink()
+    problems = Problems()
+    own = Own(root)
+    for split in ("train", "val"):
+        own.load(split, problems)
+    assert problems.record()["image-missing"]["count"] == 1
+
+
+def test_what_cannot_be_split_is_explained(tmp_path):
+    with pytest.raises(ConfigError, match='no split "train" - it has: one, two'):
+        Own(table(tmp_path / "a", splits=("one", "two"))).load("train")
+    with pytest.raises(DataError, match="1 usable image"):
+        Own(table(tmp_path / "b", count=1)).load("val")
+    with pytest.raises(ConfigError, match='no split "dev"'):
+        Own(table(tmp_path / "c")).load("dev")
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        Own(tmp_path, share=0)
+    (tmp_path / "d").mkdir()
+    with pytest.raises(ConfigError, match="Known layouts"):
+        Own(tmp_path / "d").load("train")
+
+
+def test_a_folder_is_found_as_what_it_is_not_as_own(tmp_path):
+    assert "own" in names()
+    assert type(find(table(tmp_path))).__name__ == "Table"
+
+
+def test_a_root_given_as_text_is_a_folder(tmp_path):
+    """As a recipe's JSON, or --set data.root=..., has it."""
+    folder = table(tmp_path)
+    assert create("own", root=str(folder)) == create("own", root=folder) == Own(folder)

@@ -1,0 +1,187 @@
+"""Datasets of vectors: read where they lie, checked, and trained on from end to end."""
+
+import numpy as np
+import pytest
+import torch
+
+import pcme
+from pcme import ConfigError, DataError, FormatError, data, recipes
+from pcme.data.arrays import Stored
+from pcme.data.formats.precomputed import Precomputed
+from pcme.data.problems import Problems
+from pcme.evaluation import embed
+from pcme.training import Reporter, train
+
+
+def vectors(root, *, images=12, per_image=2, width=6, sites=None, seed=0):
+    """Captions are their image's vector with some noise."""
+    rng = np.random.default_rng(seed)
+    for split in ("train", "val"):
+        folder = root / split
+        folder.mkdir(parents=True)
+        shape = (images, width) if sites is None else (images, sites, width)
+        pictures = rng.normal(size=shape).astype(np.float32)
+        owners = np.repeat(np.arange(images), per_image)
+        whole = pictures if sites is None else pictures.mean(1)
+        texts = whole[owners] + 0.05 * rng.normal(size=(len(owners), width))
+        np.save(folder / "images.npy", pictures)
+        np.save(folder / "captions.npy", texts.astype(np.float16))
+        np.save(folder / "owners.npy", owners)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_a_folder_is_recognised_and_read(tmp_path):
+    found = data.find(vectors(tmp_path))
+    assert isinstance(found, Precomputed)
+    assert found.splits == ("train", "val")
+    loaded = found.load("val")
+    assert (len(loaded.images), len(loaded.captions)) == (12, 24)
+    assert loaded.image_vectors.row(3).shape == (1, 6)
+    assert loaded.matches().counts.tolist() == [1] * 24
+
+
+def test_a_subset_takes_its_vectors_along(tmp_path):
+    loaded = data.find(vectors(tmp_path)).load("train")
+    part = loaded.subset([5, 2])
+    assert torch.equal(part.image_vectors.row(0), loaded.image_vectors.row(5))
+    assert torch.equal(part.caption_vectors.row(2), loaded.caption_vectors.row(4))
+    assert len(part.caption_vectors) == 4
+
+
+class Losses(Reporter):
+    def __init__(self):
+        self.seen = []
+
+    def step(self, run, values):
+        self.seen.append(values["loss"])
+
+
+@pytest.mark.parametrize("sites", [None, 3])
+def test_heads_learn_on_vectors_and_a_saved_model_embeds_them_alike(tmp_path, sites):
+    root = vectors(tmp_path / "data", images=40, sites=sites)
+    recipe = recipes.get("vectors").changed(
+        ["image.features=6", "caption.features=6", "dim=8", "means=learned",
+         "phases.0.epochs=30", "sampling.batch_size=20"]
+    )  # fmt: skip
+    losses = Losses()
+    trained = train(recipe, tmp_path / "run", data_root=root, reporter=losses)
+    assert np.mean(losses.seen[-5:]) < 0.8 * np.mean(losses.seen[:5])
+    split = Precomputed(root).load("val")
+    loaded = pcme.load(tmp_path / "run" / "last")
+    left, right = (embed(model, split, Problems()) for model in (trained, loaded))
+    assert torch.equal(left.images.mean, right.images.mean)
+    assert torch.equal(left.captions.log_sigma, right.captions.log_sigma)
+    assert len(right.captions) == 80
+
+
+def test_vectors_that_agree_still_do_with_sigma_on_top(tmp_path):
+    """The two sides lie far apart as wholes, and there is little to learn from, as with CLIP's."""
+    g = np.random.default_rng(0)
+    basis, apart = g.standard_normal((16, 32)) / 4, g.standard_normal((2, 32))
+    sides = {}
+    for split, count in (("train", 20), ("val", 60)):
+        owners = np.repeat(np.arange(count), 2)
+        meant = g.standard_normal((count, 16)) @ basis
+        seen = meant + 0.4 * g.standard_normal((count, 32)) + apart[0]
+        told = meant[owners] + 0.4 * g.standard_normal((2 * count, 32)) + apart[1]
+        sides[split] = [torch.from_numpy(side).float() for side in (seen, told)]
+        folder = tmp_path / "data" / split
+        folder.mkdir(parents=True)
+        for name, values in zip(("images", "captions"), sides[split], strict=True):
+            np.save(folder / f"{name}.npy", values.numpy())
+        np.save(folder / "owners.npy", owners)
+    x, y = (torch.nn.functional.normalize(side, dim=1) for side in sides["val"])
+    by_cosine = ((y @ x.T).argmax(1).numpy() == owners).mean()
+
+    def found(means):
+        recipe = recipes.get("vectors").changed(
+            ["image.features=32", "caption.features=32", "dim=32", f"means={means}",
+             "sampling.batch_size=20", "validation.every_epochs=20"]
+        )  # fmt: skip
+        model = train(recipe, tmp_path / means, data_root=tmp_path / "data")
+        split = embed(model, Precomputed(tmp_path / "data").load("val"), Problems())
+        rows = model.score().blocks(split.captions, split.images)
+        return (torch.cat([block.argmax(1) for _, block in rows]).numpy() == owners).mean()
+
+    assert found("given") > by_cosine - 0.1 > found("learned") + 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["image.features=7", "caption.features=6"], "image.features=6"),
+        (["image.features=6", "caption.features=6", 'caption={"kind": "gru"}'], "caption.kind"),
+        (["image.features=6", "caption.features=6"], "set dim=6"),
+    ],
+)
+def test_backbones_that_do_not_take_the_vectors_are_refused(tmp_path, changes, said):
+    root = vectors(tmp_path / "data")
+    with pytest.raises(ConfigError, match=said):
+        train(recipes.get("vectors").changed(changes), tmp_path / "run", data_root=root)
+
+
+def test_a_run_in_which_nothing_learns_is_refused(tmp_path):
+    changes = ["image.features=6", "caption.features=6", "dim=6", 'method={"kind": "vse0"}']
+    with pytest.raises(ConfigError, match='"vse0" has none - set means="learned"'):
+        train(
+            recipes.get("vectors").changed(changes),
+            tmp_path / "run",
+            data_root=vectors(tmp_path / "data"),
+        )
+
+
+def test_pixels_where_vectors_are_wanted_are_refused(tmp_path):
+    recipe = recipes.get("aviary-tiny").changed(['image={"kind": "precomputed", "features": 4}'])
+    with pytest.raises(ConfigError, match="no vectors"):
+        train(recipe, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "error", "said"),
+    [
+        ("images.npy", np.full((12, 6), np.nan, np.float32), DataError, "row 0"),
+        ("images.npy", np.zeros((12, 6), np.int64), FormatError, "real numbers"),
+        ("captions.npy", np.zeros(24, np.float32), FormatError, "shape"),
+        ("owners.npy", np.zeros(23, np.int64), FormatError, "24 integers"),
+        ("owners.npy", np.full(24, 0.5), FormatError, "24 integers"),
+        ("owners.npy", np.full(24, 12), FormatError, "from 0 to 11"),
+        ("images.npy", np.array([{"a": 1}], dtype=object), FormatError, "not a NumPy file"),
+    ],
+)
+def test_files_that_make_no_sense_are_named(tmp_path, name, values, error, said):
+    root = vectors(tmp_path)
+    np.save(root / "train" / name, values, allow_pickle=True)
+    with pytest.raises(error, match=said):
+        Precomputed(root).load("train")
+
+
+def test_without_owners_captions_belong_to_the_image_of_their_row(tmp_path):
+    root = vectors(tmp_path, per_image=1)
+    (root / "train" / "owners.npy").unlink()
+    assert Precomputed(root).load("train").caption_image.tolist() == list(range(12))
+    other = vectors(tmp_path / "other", per_image=2)
+    (other / "train" / "owners.npy").unlink()
+    with pytest.raises(DataError, match="no owners"):
+        Precomputed(other).load("train")
+
+
+def test_captions_are_shown_where_they_are_known(tmp_path):
+    root = vectors(tmp_path, per_image=1)
+    (root / "val" / "captions.txt").write_text("\n".join(f"caption {i}" for i in range(12)) + "\n")
+    assert Precomputed(root).load("val").captions[3] == "caption 3"
+    (root / "val" / "captions.txt").write_text("only one\n")
+    with pytest.raises(FormatError, match="12 lines"):
+        Precomputed(root).load("val")
+
+
+def test_large_files_are_mapped_not_loaded(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((4, 3), np.float32))
+    assert isinstance(Stored.open(tmp_path / "a.npy").values, np.memmap)

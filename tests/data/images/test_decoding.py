@@ -1,0 +1,211 @@
+"""Decoding: upright 8-bit RGB comes out, or an error that says what is wrong; never more."""
+
+import io
+import struct
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from pcme.data.images.decoding import MAX_PIXELS, ImageError, decode, disguise
+from tests.helpers import picture
+
+
+def encoded(image, kind, **options):
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def ramp(mode="RGB", size=(16, 12)):
+    pixels = np.linspace(0, 255, size[0] * size[1] * 3).reshape(size[1], size[0], 3)
+    return Image.fromarray(pixels.astype(np.uint8)).convert(mode)
+
+
+def png_header(width, height):
+    """A PNG whose header promises width x height pixels, with next to no data."""
+
+    def chunk(name, body):
+        return (
+            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = zlib.compress(b"\0" * 1000)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    )
+
+
+def outcome(raw):
+    try:
+        return decode(raw).mode
+    except ImageError as error:
+        return error.kind
+
+
+def kind_of(raw):
+    with pytest.raises(ImageError) as caught:
+        decode(raw)
+    return caught.value.kind
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "WEBP", "GIF"])
+def test_lossless_formats_come_back_as_they_were(kind):
+    image = Image.new("RGB", (9, 7), (10, 200, 30))
+    options = {"lossless": True} if kind == "WEBP" else {}
+    decoded = decode(encoded(image, kind, **options))
+    assert (decoded.mode, decoded.size) == ("RGB", (9, 7))
+    assert np.array_equal(np.asarray(decoded), np.asarray(image))
+
+
+def test_jpeg_comes_back_nearly_as_it_was():
+    decoded = decode(encoded(ramp(), "JPEG", quality=95, subsampling=0))
+    assert np.abs(np.asarray(decoded, int) - np.asarray(ramp(), int)).mean() < 3
+
+
+def test_a_truncated_file_is_named_as_such():
+    raw = encoded(ramp(size=(200, 200)), "JPEG")
+    assert kind_of(raw[: len(raw) // 2]) == "image-truncated"
+
+
+def test_a_truncated_png_is_named_as_such():
+    rng = np.random.default_rng(0)
+    noise = Image.fromarray(rng.integers(0, 255, (99, 99, 3), dtype=np.uint8))
+    raw = encoded(noise, "PNG")
+    assert kind_of(raw[: len(raw) // 2]) in ("image-truncated", "image-unreadable")
+
+
+def test_an_empty_file_is_named_as_such(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"")
+    with pytest.raises(ImageError, match="0 bytes") as caught:
+        decode(tmp_path / "a.jpg")
+    assert caught.value.kind == "image-empty"
+
+
+def test_a_missing_file_is_named_as_such(tmp_path):
+    with pytest.raises(ImageError) as caught:
+        decode(tmp_path / "nowhere.jpg")
+    assert caught.value.kind == "image-missing"
+
+
+def test_text_in_an_image_file_is_named_as_such():
+    assert kind_of(b"this is not a picture, whatever its name says") == "image-unreadable"
+
+
+@pytest.mark.parametrize("kind", ["PPM", "TGA", "ICO"])
+def test_formats_that_are_not_listed_are_not_decoded(kind):
+    assert kind_of(encoded(ramp(), kind)) == "image-unreadable"
+
+
+def test_the_extension_does_not_matter_and_the_disguise_is_seen(tmp_path):
+    path = tmp_path / "really-a-png.jpg"
+    ramp().save(path, "PNG")
+    assert decode(path).size == (16, 12)
+    assert disguise(path) == "PNG"
+    assert disguise(picture(tmp_path / "honest.JPG", format="JPEG")) is None
+    (tmp_path / "text.jpg").write_text("no picture")
+    assert disguise(tmp_path / "text.jpg") is None
+
+
+def test_cmyk_becomes_rgb_with_the_same_colours():
+    decoded = decode(encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95))
+    red, green, blue = decoded.getpixel((4, 4))
+    assert (decoded.mode, red > 200, green < 60, blue < 60) == ("RGB", True, True, True)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_are_rescaled_not_clipped(kind):
+    values = np.linspace(0, 65535, 16 * 12).reshape(12, 16).astype(np.uint16)
+    decoded = np.asarray(decode(encoded(Image.fromarray(values), kind)), int)
+    assert np.abs(decoded[..., 0] - values / 257).max() <= 1.5
+
+
+def test_floating_point_greys_are_rescaled_and_nan_is_black():
+    values = np.array([[0.0, 0.5], [1.0, np.nan]], np.float32)
+    decoded = np.asarray(decode(encoded(Image.fromarray(values), "TIFF")))[..., 0]
+    assert decoded.tolist() == [[0, 127], [255, 0]]
+
+
+def test_an_animation_gives_its_first_frame():
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ((255, 0, 0), (0, 0, 255))]
+    raw = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    assert decode(raw).getpixel((0, 0)) == (255, 0, 0)
+
+
+@pytest.mark.parametrize(("orientation", "size"), [(1, (24, 18)), (3, (24, 18)), (6, (18, 24))])
+def test_exif_rotation_is_applied(tmp_path, orientation, size):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = picture(tmp_path / "a.jpg", exif=exif)
+    decoded = decode(path)
+    assert decoded.size == size
+    stored = np.asarray(Image.open(path), int)
+    turned = {1: stored, 3: stored[::-1, ::-1], 6: np.rot90(stored, -1)}[orientation]
+    assert np.array_equal(np.asarray(decoded, int), turned)
+
+
+def test_transparency_lies_on_white():
+    image = Image.new("RGBA", (4, 4), (0, 0, 0, 0))
+    assert decode(encoded(image, "PNG")).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_sixty_thousand_pixels_square_are_refused_unread():
+    assert kind_of(png_header(60_000, 60_000)) == "image-too-large"
+
+
+def test_just_over_the_limit_is_refused_and_the_size_is_said():
+    side = int(MAX_PIXELS**0.5) + 1
+    with pytest.raises(ImageError, match=f"{side} x {side} pixels") as caught:
+        decode(png_header(side, side))
+    assert caught.value.kind == "image-too-large"
+
+
+def test_the_limit_can_be_lowered():
+    raw = encoded(ramp(size=(20, 10)), "PNG")
+    assert decode(raw, max_pixels=200).size == (20, 10)
+    with pytest.raises(ImageError):
+        decode(raw, max_pixels=199)
+
+
+PEAK = """
+import io, resource, sys
+import numpy as np
+from PIL import Image
+from pcme.data.pixels import decode
+mode = sys.argv[1]
+side = 8192
+image = Image.new(mode, (side, side))
+stream = io.BytesIO()
+exif = Image.Exif()
+exif[0x0112] = 6
+image.save(stream, "JPEG" if mode == "CMYK" else "PNG", exif=exif)
+del image
+now = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() // 1024
+decode(stream.getvalue())
+# not ru_maxrss, which begins with that of the process that started this one
+lines = open("/proc/self/status").read().splitlines()
+peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+print(peak - now)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["I;16", "CMYK", "RGBA"])
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_largest_image_takes_no_more_memory_than_stated(mode):
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, mode], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 2**20  # kilobytes: 1 GiB
+
+
+@given(st.binary(max_size=300), st.integers(0, 200))
+def test_no_bytes_whatever_do_more_than_raise_an_image_error(junk, cut):
+    for raw in (junk, encoded(ramp(), "PNG")[:cut] + junk, encoded(ramp(), "JPEG")[:cut] + junk):
+        assert outcome(raw) == "RGB" or outcome(raw).startswith("image-")

@@ -1,0 +1,57 @@
+"""Prefetching: results in order whatever finishes first, bounded, and errors where they belong."""
+
+import threading
+import time
+
+import pytest
+
+from pcme import ConfigError
+from pcme.data.loading.prefetch import AHEAD, ordered
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 7])
+def test_results_come_in_the_order_of_the_tasks(workers):
+    def slow_first(task):
+        time.sleep(0.002 * (5 - task % 5))
+        return task * task
+
+    assert list(ordered(slow_first, range(23), workers=workers)) == [i * i for i in range(23)]
+
+
+def test_threads_work_at_the_same_time():
+    meeting = threading.Barrier(3, timeout=10)
+    assert len(list(ordered(lambda _: meeting.wait(), range(3), workers=3))) == 3
+
+
+def test_no_more_is_begun_than_the_bound():
+    begun = []
+    stream = ordered(lambda task: begun.append(task) or task, iter(range(1000)), workers=2)
+    next(stream)
+    time.sleep(0.05)
+    assert len(begun) <= AHEAD * 2 + 1
+    stream.close()
+
+
+def test_an_error_appears_where_its_result_would_have():
+    def fails_at_three(task):
+        if task == 3:
+            raise RuntimeError("three")
+        return task
+
+    stream = ordered(fails_at_three, range(10), workers=2)
+    assert [next(stream) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="three"):
+        next(stream)
+
+
+def test_stopping_early_leaves_no_thread_behind():
+    before = threading.active_count()
+    stream = ordered(lambda task: task, range(1000), workers=4)
+    next(stream)
+    stream.close()
+    assert threading.active_count() == before
+
+
+def test_a_negative_number_of_workers_is_refused():
+    with pytest.raises(ConfigError, match="workers"):
+        ordered(str, [], workers=-1)

@@ -1,0 +1,101 @@
+"""Bootstrap intervals: against a loop that draws clusters, and how often they hold the truth."""
+
+import numpy as np
+import pytest
+
+from pcme.core.random import numpy_stream
+from pcme.evaluation import Direction, Interval, intervals
+from pcme.evaluation.bootstrap import resampled
+
+
+def direction(clusters, folds=None, **values):
+    arrays = {name.replace("__", "@").replace("k_", "k "): v for name, v in values.items()}
+    count = len(clusters)
+    return Direction(
+        arrays,
+        tuple(map(str, range(count))),
+        9,
+        np.asarray(clusters),
+        np.full(count, -1) if folds is None else np.asarray(folds),
+    )
+
+
+def repeated(one, drawn):
+    """The direction in which the queries of each drawn cluster stand as often as it was drawn."""
+    kinds = np.unique(one.clusters)
+    rows = np.concatenate([np.flatnonzero(one.clusters == kinds[i]) for i in drawn])
+    values = {name: array[rows] for name, array in one.values.items()}
+    return Direction(
+        values, tuple(map(str, rows)), one.gallery, one.clusters[rows], one.folds[rows]
+    )
+
+
+def test_each_replicate_is_the_figure_of_the_drawn_clusters():
+    generator = np.random.default_rng(0)
+    clusters = np.array([5, 5, 5, 2, 2, 7, 7, 7, 7, 9])
+    recalls = generator.integers(0, 2, 10).astype(float)
+    recalls[3] = np.nan
+    values = {f"recall__{k}": recalls for k in (1, 5, 10)}
+    ranks = generator.integers(1, 9, 10).astype(float)
+    one = direction(clusters, folds=[0] * 5 + [1] * 5, rank=ranks, **{"1k_rank": ranks}, **values)
+    names = list(one.figures)
+    assert {"1k median_rank", "rsum", "mean_rank", "recall@1"} <= set(names)
+    found = resampled(one, names, replicates=50, seed=3)
+    drawn = numpy_stream(3, "bootstrap").integers(4, size=(50, 4))
+    for row, clusters_drawn in zip(found, drawn, strict=True):
+        again = repeated(one, clusters_drawn)
+        folds = [f for f in (0, 1) if f in again.folds]
+        expected = {
+            name: again.figure(name)
+            for name in names
+            if not name.startswith("1k") or len(folds) > 1
+        }
+        for place, name in enumerate(names):
+            if name in expected:
+                assert row[place] == pytest.approx(expected[name], nan_ok=True), name
+
+
+def test_blocks_of_replicates_change_nothing(monkeypatch):
+    generator = np.random.default_rng(0)
+    one = direction(np.arange(30) // 3, rank=generator.integers(1, 9, 30).astype(float))
+    whole = intervals(one)
+    monkeypatch.setitem(resampled.__globals__, "AT_ONCE", 100)
+    assert intervals(one) == whole
+
+
+def test_whole_classes_are_drawn():
+    """Queries that are all alike within a class are worth as many as there are classes."""
+    generator = np.random.default_rng(1)
+    kinds = generator.random(20)
+    one = direction(np.repeat(np.arange(20), 50), r_precision=np.repeat(kinds, 50))
+    alone = direction(np.arange(1000), r_precision=np.repeat(kinds, 50))
+    wide, narrow = (intervals(each)["r_precision"] for each in (one, alone))
+    assert wide.high - wide.low == pytest.approx(3.92 * kinds.std() / 20**0.5, rel=0.15)
+    assert narrow.high - narrow.low < 0.25 * (wide.high - wide.low)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    """95 % of 400 samples of 60 clusters, a little less for so few, within five standard errors."""
+    generator = np.random.default_rng(2)
+    held = 0
+    for _ in range(400):
+        values = np.repeat(generator.random(60), 3) + 0.2 * generator.standard_normal(180)
+        one = direction(np.repeat(np.arange(60), 3), r_precision=values)
+        span = intervals(one, replicates=300)["r_precision"]
+        held += span.low <= 0.5 <= span.high
+    assert held / 400 == pytest.approx(0.94, abs=0.055)
+
+
+def test_one_cluster_says_nothing_of_others():
+    span = intervals(direction([4, 4, 4], r_precision=np.array([0.1, 0.2, 0.3])))["r_precision"]
+    assert np.isnan([span.low, span.high]).all()
+
+
+def test_what_nobody_can_answer_has_no_interval():
+    span = intervals(direction([1, 2], r_precision=np.full(2, np.nan)))["r_precision"]
+    assert np.isnan([span.low, span.high]).all()
+
+
+def test_equal_values_have_no_spread():
+    found = intervals(direction([1, 2, 3], recall__1=np.ones(3)))
+    assert found == {"recall@1": Interval(1.0, 1.0)}

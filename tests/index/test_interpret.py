@@ -1,0 +1,114 @@
+"""Judge: with a confidence beside the model, hits are calibrated, and so is "nothing here"."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from pcme import SearchIndex
+from pcme.errors import ConfigError
+from pcme.index.interpret import Judge
+from pcme.scores.combine import all_of, any_of, but_not
+from pcme.uncertainty.calibrate import calibrate
+from pcme.uncertainty.refusal import refusal
+from tests.index.worlds import split, untrained
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """(index of images, confidence) of a model that was calibrated."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    untrained().save(folder / "model")
+    found = calibrate(folder / "model", split(images=40))
+    found.confidence.save(folder / "model")
+    index = SearchIndex.create(folder / "index", folder / "model")
+    index.add(split(images=40))
+    return index, found.confidence
+
+
+def test_probabilities_are_calibrated_and_keep_their_order(world):
+    index, confidence = world
+    hits = index.search("a small red bird", k=40)
+    assert hits.calibrated
+    scores = np.array([hit.score for hit in hits])
+    p = [hit.match_probability for hit in hits]
+    assert p == pytest.approx(confidence.probability(scores).tolist())
+    assert p == sorted(p, reverse=True)
+    assert [hit.raw_probability for hit in hits] == pytest.approx(np.exp(scores).tolist())
+    assert hits.query.expected_matches == pytest.approx(sum(p), rel=1e-6)
+    assert hits.query.answerable is confidence.answerable(p[0], gallery=40)
+
+
+def test_the_percentile_is_of_the_query_s_own_side(world):
+    index, confidence = world
+    text, image = index.search("a bird"), index.search(split(images=4).images.load(2))
+    for hits, side in ((text, "captions"), (image, "images")):
+        u = hits.query.uncertainty
+        assert hits.query.percentile == pytest.approx(float(confidence.percentile(u, side=side)))
+    assert hits.record()["query"]["percentile"] is not None
+
+
+def test_a_combination_is_made_of_calibrated_parts(world):
+    index, _ = world
+    parts = [
+        {hit.id: hit.match_probability for hit in index.search(text, k=40)}
+        for text in ("a red bird", "water")
+    ]
+    for hit in index.search(all_of(["a red bird", "water"]), k=40):
+        assert hit.match_probability == pytest.approx(parts[0][hit.id] * parts[1][hit.id], rel=1e-6)
+        assert hit.raw_probability is None
+
+
+def test_an_embedding_has_no_side_to_be_placed_in(world):
+    index, _ = world
+    query = index._reader.single("a bird")
+    found = index.search(query)
+    assert found.query.percentile is None
+    assert found.ids == index.search("a bird").ids
+
+
+def test_hits_above_a_threshold(world):
+    hits = world[0].search("a bird", k=40)
+    middle = hits[20].match_probability
+    assert all(hit.match_probability >= middle for hit in hits.above(middle))
+    assert len(hits.above(middle)) == sum(hit.match_probability >= middle for hit in hits)
+    with pytest.raises(ConfigError, match="0 to 1"):
+        hits.above(1.1)
+
+
+def test_a_coverage_decides_what_is_answered(world):
+    index, confidence = world
+    odds = np.linspace(-3, 3, 40)  # of queries that all have a match
+    known = replace(confidence, by_p=refusal(odds, np.ones(40, bool)))
+    for share in (0.3, 0.7, 1.0):
+        judge = Judge.covering(is_probability=True, confidence=known, min_coverage=share)
+        said = [judge.answerable(float(expit(one)), 40) for one in odds]
+        assert said == [n >= 40 - round(40 * share) for n in range(40)]
+    assert all(one.query.answerable for one in index.search_many(["a bird"], min_coverage=1.0))
+
+
+def test_a_coverage_needs_a_calibration(tmp_path):
+    untrained().save(tmp_path / "model")
+    index = SearchIndex.create(tmp_path / "index", tmp_path / "model")
+    index.add(split(images=4))
+    with pytest.raises(ConfigError, match="pcme calibrate"):
+        index.search("a bird", min_coverage=0.9)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_coverage_is_a_share(world, share):
+    with pytest.raises(ConfigError, match="min_coverage"):
+        world[0].search("a bird", min_coverage=share)
+
+
+def test_combinations_by_keyword(world):
+    index, _ = world
+    asked = index.search("a red bird", 40, all_of=["water"], any_of=["sky"], but_not=["a tail"])
+    built = but_not(any_of([all_of(["a red bird", "water"]), "sky"]), any_of(["a tail"]))
+    assert asked.record() == index.search(built, 40).record()
+    assert index.search(all_of=["a red bird"]).ids == index.search("a red bird").ids
+    assert index.search(any_of=["a", "b"]).ids == index.search(any_of(["a", "b"])).ids
+    for nothing in ({}, {"but_not": ["a bird"]}):
+        with pytest.raises(ConfigError, match="nothing was asked for"):
+            index.search(**nothing)

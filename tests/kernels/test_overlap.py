@@ -1,0 +1,69 @@
+"""M and L for tensors: ranges, gradients, the broadcast that serves other devices."""
+
+import pytest
+import torch
+
+from pcme import Gaussian
+from pcme.errors import DataError
+from pcme.kernels import overlap
+from tests.helpers import random_gaussians
+
+
+def direct(left, right):
+    s = left.variance[:, None].double() + right.variance.double()
+    delta = left.mean[:, None].double() - right.mean.double()
+    return (delta.square() / s).sum(-1), s.log().sum(-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("log_sigma", [-13.0, -3.6, 0.0, 3.0])
+def test_terms_equal_the_formula_at_any_level(dtype, log_sigma):
+    sides = [random_gaussians(n, 10, seed=n, log_sigma=log_sigma, dtype=dtype) for n in (4, 9)]
+    close = 1e-5 if dtype == torch.float32 else 1e-12
+    for ours, expected in zip(overlap.terms(*sides), direct(*sides), strict=True):
+        assert torch.allclose(ours.double(), expected, rtol=close)
+
+
+def test_a_wide_range_of_sigma_is_computed_in_double_precision():
+    left, right = (random_gaussians(n, 6, seed=n) for n in (3, 5))
+    log_sigma = right.log_sigma.clone()
+    log_sigma[2] += 16
+    log_sigma[3] -= 14
+    right = Gaussian(right.mean, log_sigma)
+    assert overlap.Scaling.of(left, right).dtype == torch.float64
+    for ours, expected in zip(overlap.terms(left, right), direct(left, right), strict=True):
+        assert torch.allclose(ours.double(), expected, rtol=1e-6)
+
+
+def test_an_absurd_range_is_an_error_that_says_so():
+    left = random_gaussians(2, 3, seed=0)
+    with pytest.raises(DataError, match="computed up to 80"):
+        overlap.terms(left, Gaussian(left.mean, torch.tensor([[200.0], [-200.0]])))
+
+
+def test_gradients_equal_autograd_through_the_formula():
+    sides = [random_gaussians(n, 7, seed=n, dtype=torch.float64) for n in (3, 4)]
+    inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
+
+    def run(m1, l1, m2, l2):
+        return overlap.terms(Gaussian(m1, l1), Gaussian(m2, l2))
+
+    assert torch.autograd.gradcheck(run, inputs, rtol=1e-4)
+
+
+def test_isotropic_sigma_gets_its_gradient():
+    mean = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    log = torch.zeros(3, 1, dtype=torch.float64, requires_grad=True)
+    m, log_sum = overlap.terms(Gaussian(mean, log), Gaussian(mean, log))
+    (m.sum() + log_sum.sum()).backward()
+    assert log.grad.shape == (3, 1)
+    assert torch.isfinite(log.grad).all()
+
+
+def test_the_broadcast_for_other_devices_agrees(monkeypatch):
+    sides = [random_gaussians(n, 10, seed=n, dtype=torch.float64) for n in (4, 9)]
+    scaling = overlap.Scaling.of(*sides)
+    raw = (*scaling.apply(sides[0]), *scaling.apply(sides[1]))
+    monkeypatch.setattr(elk, "BROADCAST_BYTES", 900)  # several rows of blocks
+    for ours, expected in zip(overlap._broadcast(*raw), overlap._Fused.apply(*raw), strict=True):
+        assert torch.allclose(ours, expected)

@@ -1,0 +1,69 @@
+"""The sizes of their models from tensors alone, and tensors that cannot be weights."""
+
+import pytest
+import torch
+
+from pcme import FormatError
+from pcme.model.authors.sizes import Sizes, measured, require_usable
+from tests.model.authors import theirs
+
+BIAS = "img_enc.fc.bias"
+
+
+@pytest.mark.parametrize(("cnn", "depth"), [("resnet18", 18), ("resnet50", 50), ("resnet152", 152)])
+def test_the_tensors_tell_all_sizes(cnn, depth):
+    shapes = theirs.shapes_of(cnn, 8, 6, 11)
+    weights = {name: torch.empty(shape, device="meta") for name, shape in shapes}
+    assert measured(weights, "x.pth") == Sizes(depth, dim=8, word_dim=6, words=11)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("img_enc.fc.weight", (7, 512), "must have an even number of rows"),
+        ("img_enc.fc.weight", (60_000, 512), "another shape for txt_enc.rnn.weight_hh_l0"),
+        ("img_enc.fc.weight", (8,), r"must be a matrix - got \[8\]"),
+        ("txt_enc.embed.weight", (11, 600), "another shape for txt_enc.rnn.weight_ih_l0"),
+        ("txt_enc.embed.weight", (0, 6), "must be a matrix"),
+        ("img_enc.cnn.layer1.7.conv1.weight", (1,), "must be a ResNet of 18, 34, 50, 101, 152"),
+    ],
+)
+def test_tensors_that_disagree_are_refused_before_anything_is_built(name, shape, message):
+    weights = dict(theirs.checkpoint()["model"])
+    weights[name] = torch.empty(shape, device="meta")
+    with pytest.raises(FormatError, match=message):
+        measured(weights, "x.pth")
+
+
+def test_a_model_without_a_tensor_is_not_theirs():
+    weights = dict(theirs.checkpoint()["model"])
+    del weights["txt_enc.rnn.weight_hh_l0"]
+    with pytest.raises(FormatError, match="weight_hh_l0 must be a matrix - got nothing"):
+        measured(weights, "x.pth")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.ones(8).to_sparse(), "must be a dense tensor - got torch.sparse_coo"),
+        (torch.ones(8, device="meta"), "must be a dense tensor - got .* on meta"),
+        (torch.ones(1).expand(8), r"must be a dense tensor - got \[8\] from fewer numbers"),
+        (
+            torch.ones(8, dtype=torch.complex64),
+            "must have floating-point numbers - got torch.complex64",
+        ),
+        (torch.ones(8, dtype=torch.int64), "must have floating-point numbers - got torch.int64"),
+        (torch.full((8,), torch.nan), "must be finite"),
+        (torch.full((8,), 1e300, dtype=torch.float64), "must be finite"),
+    ],
+)
+def test_a_tensor_that_cannot_be_a_weight_is_named(value, message):
+    with pytest.raises(FormatError, match=f"x.pth: {BIAS} {message}"):
+        require_usable({BIAS: value}, "x.pth")
+
+
+def test_only_counters_are_whole_numbers():
+    name = "img_enc.cnn.bn1.num_batches_tracked"
+    require_usable({name: torch.tensor(7)}, "x.pth")
+    with pytest.raises(FormatError, match=r"must be a whole number - got torch.float32"):
+        require_usable({name: torch.tensor(7.0)}, "x.pth")

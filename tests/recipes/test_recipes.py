@@ -1,0 +1,268 @@
+"""Every recipe: it is valid, small against its base, builds its model, and trains."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from pcme import methods, recipes
+from pcme.cli import app
+from pcme.data.text.tokens import Vocab
+from pcme.errors import PcmeError
+from pcme.model import Model
+from pcme.recipes import difference, get
+from pcme.recipes.schema import from_record
+from pcme.training import Reporter, train
+from tests.data.formats.test_own import shards, sidecar, table
+from tests.helpers import real
+from tests.nn import tiny
+
+BASES = {
+    "aviary-tiny": "aviary",
+    "clip-heads": "own",
+    "coco": "cub",
+    "cub-effnet": "cub",
+    "cub-effnet-finetune": "cub-effnet",
+    "cub-effnet-overlap": "cub-effnet",
+    "flickr8k-effnet": "cub-effnet",
+    "own": "flickr8k-effnet",
+    "vectors": "own",
+}
+everywhere = pytest.mark.parametrize("name", recipes.names())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """The networks here are so small that threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Enough(Exception):  # noqa: N818 - nothing is wrong
+    """The run has made its steps."""
+
+
+class Steps(Reporter):
+    """Stops a run after so many steps, and keeps their losses."""
+
+    def __init__(self, count):
+        self.count, self.losses = count, []
+
+    def step(self, run, values):
+        self.losses.append(values["loss"])
+        if len(self.losses) == self.count:
+            raise Enough
+
+
+def losses(recipe, folder, count=2, **options):
+    reporter = Steps(count)
+    with pytest.raises(Enough):
+        train(recipe, folder, workers=0, reporter=reporter, **options)
+    return reporter.losses
+
+
+@everywhere
+def test_a_recipe_is_what_its_record_says(name):
+    recipe = get(name)
+    record = json.loads(json.dumps(recipe.record()))
+    assert from_record(record) == recipe
+    assert from_record(record).record() == record
+
+
+@everywhere
+def test_a_recipe_is_a_small_difference_from_another(name):
+    base = BASES.get(name)
+    assert base or name in ("aviary", "cub"), "a new recipe: say here which one it comes from"
+    changed = {key.split(".")[0] for key in difference(get(name), get(base or name))}
+    assert len(changed) <= 9
+
+
+def test_in_what_two_of_them_differ():
+    assert difference(get("own"), get("flickr8k-effnet")) == {
+        "name": ("flickr8k-effnet", "own"),
+        "data.kind": ("flickr8k", "own"),
+        "phases.0.epochs": (6, 20),
+        "phases.0.warmup_steps": (50, 10),
+        "validation.split": ("dev", "val"),
+        "validation.every_epochs": (2, 1),
+    }
+    keys = set(difference(get("cub-effnet-finetune"), get("cub-effnet")))
+    others = {key for key in keys if not key.startswith(("phases.1.", "image."))}
+    assert others == {"name", "augment.size", "augment.views"}
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "dim", "epochs", "rates", "starts"),
+    [("cub", 50, 512, [10, 50], [1e-4, 1e-4], 10), ("coco", 152, 1024, [30, 30], [2e-4, 2e-5], 30)],
+)
+def test_the_papers_settings(name, depth, dim, epochs, rates, starts):
+    """Paper: §4.1, §C.2; a and b in units of the standard sigmoid (docs/ERRATA.md)."""
+    recipe = get(name)
+    method = methods.create(recipe.method.kind, **recipe.method.params)
+    assert (recipe.image.params["depth"], recipe.dim) == (depth, dim)
+    assert [phase.epochs for phase in recipe.phases] == epochs
+    assert [phase.learning_rate for phase in recipe.phases] == rates
+    assert [phase.backbone for phase in recipe.phases] == ["frozen", "all"]
+    assert (method.samples, method.likelihood) == (7, "sampled")
+    assert (method.scale, method.shift) == (starts, starts)
+    assert (recipe.augment.cutout, recipe.augment.word_drop) == (0.2, 0.1)
+
+
+@everywhere
+def test_a_recipe_builds_its_model(name, tmp_path):
+    recipe = get(name)
+    if recipe.image.kind == "hub":
+        tiny.saved(tiny.clip, tmp_path, words=True)
+        sources = [f"{side}.source={tmp_path}" for side in ("image", "caption")]
+        recipe = recipe.changed([*sources, "augment.size=16", "dim=8"])
+    if recipe.image.kind == "resnet":
+        recipe = recipe.changed(["image.weights=null"])
+    vocab = Vocab.build(["a red bird"])
+    model = Model(recipe, vocab, torch.zeros(len(vocab), recipe.words.dim)).eval()
+    size = min(64, recipe.augment.size)
+    pixels = torch.zeros(1, 3, size, size, dtype=torch.uint8)
+    with torch.no_grad():
+        if recipe.image.kind == "precomputed":
+            images = model.embed_images(torch.zeros(1, 2, 512))
+            captions = model.embed_caption_vectors(torch.zeros(1, 512))
+        else:
+            images, captions = model.embed_images(pixels), model.encode_captions(["a bird"])
+    assert images.dim == captions.dim == recipe.dim
+
+
+@pytest.mark.parametrize("name", ["cub", "coco"])
+def test_the_papers_backbone_does_not_silently_start_from_nothing(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vocab = Vocab.build(["a"])
+    with pytest.raises(PcmeError, match=r"resnet\d+.pth: cannot be read"):
+        Model(get(name), vocab, torch.zeros(len(vocab), 300))
+
+
+TINY = get("aviary-tiny").changed(["phases.0.epochs=1"])
+SWITCHES = [
+    ["method.mean_attention=false"],
+    ["method.sigma_attention=false"],
+    ["method.mean_attention=false", "method.sigma_attention=false"],
+    ["method.sigma_squashed=true"],
+    ["method.covariance=isotropic"],
+    ["method.covariance=isotropic", "method.sigma_squashed=true"],
+    ["method.covariance=none"],
+    ["method.likelihood=overlap"],
+    ["method.likelihood=analytic", "method.positives=diagonal"],
+    ["method.likelihood=sampled", "method.samples=1", "method.positives=matches-weighted"],
+    ["method.likelihood=sampled", "method.samples=3", "method.positives=matches"],
+    ["dim=2"],
+    ["dim=64"],
+]
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=" ".join)
+def test_every_ablation_trains(switches, tmp_path):
+    """Paper: §D."""
+    recipe = TINY.changed(['method={"kind":"pcme"}', *switches])
+    assert all(map(math.isfinite, losses(recipe, tmp_path)))
+
+
+@pytest.mark.parametrize("kind", methods.names())
+def test_every_method_trains(kind, tmp_path):
+    recipe = TINY.changed([f'method={{"kind":"{kind}"}}'])
+    assert all(map(math.isfinite, losses(recipe, tmp_path)))
+
+
+SMALL = [
+    'image={"kind":"convnet","widths":[8,16]}', "augment.size=16", "dim=8",
+    'words={"dim":8}', "phases.0.epochs=2", "phases.0.warmup_steps=1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [table, sidecar, shards])
+def test_own_trains_on_every_layout(tmp_path, write):
+    folder = write(tmp_path / "photos")
+    model = train(get("own").changed(SMALL), tmp_path / "run", data_root=folder, workers=0)
+    assert len(model.encode_captions(["a bird"])) == 1
+    assert (tmp_path / "run" / "weights.safetensors").is_file()
+
+
+def test_own_takes_a_folder_of_few_pictures_as_it_is(tmp_path):
+    """Nothing set but the backbone: 20 pictures are one batch an epoch."""
+    recipe = get("own").changed(SMALL[:4])
+    assert len(losses(recipe, tmp_path / "run", data_root=sidecar(tmp_path / "photos"))) == 2
+
+
+def test_own_on_the_command_line(tmp_path):
+    folder = table(tmp_path / "photos")
+    options = [word for change in SMALL for word in ("--set", change)]
+    command = ["train", "own", "--data-root", str(folder), "--out", str(tmp_path / "run"), *options]
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    assert 0 <= json.loads(done.stdout)["validation"]["t2i"]["recall@1"] <= 1
+
+
+def test_own_without_a_folder_says_what_to_give(tmp_path, monkeypatch):
+    monkeypatch.delenv("PCME_DATA", raising=False)
+    with pytest.raises(PcmeError, match='dataset "own" needs its files'):
+        train(get("own"), tmp_path)
+
+
+def small_cub(root: Path, whole: Path, classes=3, images=3, captions=2) -> Path:
+    """A few images of the first classes of the first training fold, and of the validation fold."""
+    (root / "splits").mkdir(parents=True)
+    for file in (whole / "splits").glob("*.txt"):
+        shutil.copy(file, root / "splits")
+    for fold in ("trainclasses1.txt", "valclasses1.txt"):
+        listed = (whole / "splits" / fold).read_text().split()
+        for name in [name for name in listed if (whole / "images" / name).is_dir()][:classes]:
+            (root / "images" / name).mkdir(parents=True)
+            (root / "text_c10" / name).mkdir(parents=True)
+            for file in sorted((whole / "images" / name).glob("*.jpg"))[:images]:
+                shutil.copy(file, root / "images" / name)
+                lines = (whole / "text_c10" / name / f"{file.stem}.txt").read_text().splitlines()
+                text = root / "text_c10" / name / f"{file.stem}.txt"
+                text.write_text("\n".join(lines[:captions]))
+    return root
+
+
+def small_flickr(root: Path, whole: Path, images=8) -> Path:
+    (root / "images").mkdir(parents=True)
+    kept = set()
+    for split in ("train", "dev"):
+        listed = (whole / f"Flickr_8k.{split}Images.txt").read_text().split()
+        some = [name for name in listed if (whole / "images" / name).is_file()][:images]
+        (root / f"Flickr_8k.{split}Images.txt").write_text("\n".join(some))
+        kept |= set(some)
+    for name in kept:
+        shutil.copy(whole / "images" / name, root / "images")
+    lines = (whole / "Flickr8k.token.txt").read_text(encoding="utf-8").splitlines()
+    chosen = [line for line in lines if line.partition("#")[0] in kept]
+    (root / "Flickr8k.token.txt").write_text("\n".join(chosen), encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize("name", ["cub-effnet", "cub-effnet-finetune", "flickr8k-effnet"])
+def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
+    """All phases, the cache of features, GloVe and validation; few photographs, small heads."""
+    kind = get(name).data.kind
+    make = {"cub": small_cub, "flickr8k": small_flickr}[kind]
+    root = make(tmp_path / kind, real(kind))
+    short = [
+        f"phases.{number}.{change}"
+        for number in range(len(get(name).phases))
+        for change in ("epochs=1", "warmup_steps=1")
+    ]
+    recipe = get(name).changed(["dim=32", "augment.views=2", *short])
+    train(recipe, tmp_path / "run", data_root=root, workers=0)
+    records = [
+        json.loads(line)
+        for line in (tmp_path / "run/metrics.jsonl").read_text().split("\n")
+        if line
+    ]
+    steps = [record["loss"] for record in records if "loss" in record]
+    assert len(steps) >= 2
+    assert all(map(math.isfinite, steps))
+    assert any("val/t2i/r_precision" in record for record in records)

@@ -1,0 +1,121 @@
+"""Recipes as values: round trips, changes by key, and errors that name the right key."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from pcme import ConfigError, recipes
+from pcme.recipes.schema import (
+    Augment,
+    Phase,
+    Recipe,
+    Sampling,
+    Validation,
+    Words,
+    from_file,
+    from_record,
+    part,
+)
+
+PACKAGE = Path(recipes.__file__).parent
+TINY = recipes.get("aviary-tiny")
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_survives_json(name):
+    recipe = recipes.get(name)
+    assert recipe.name == name
+    assert from_record(json.loads(json.dumps(recipe.record()))) == recipe
+
+
+def test_a_recipe_cannot_be_changed_in_place():
+    with pytest.raises(ValidationError):
+        TINY.dim = 3
+
+
+@pytest.mark.parametrize(
+    ("assignment", "reads"),
+    [
+        ("seed=7", lambda r: r.seed == 7),
+        ("method.samples=3", lambda r: r.method.params.get("samples") == 3),
+        ("phases.1.epochs=9", lambda r: r.phases[1].epochs == 9),
+        ("sampling.afresh=false", lambda r: r.sampling.afresh is False),
+        ("method.positives=diagonal", lambda r: r.method.params.get("positives") == "diagonal"),
+        ("words.vectors=null", lambda r: r.words.vectors is None),
+        ("average=0.99", lambda r: r.average == 0.99),
+        ("augment.resize=16", lambda r: r.augment.resize == 16),
+    ],
+)
+def test_one_key_is_set(assignment, reads):
+    changed = TINY.changed([assignment])
+    assert reads(changed)
+    assert not reads(TINY) or changed == TINY
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("sede=7", 'Did you mean "seed"'),
+        (
+            "augment.resize=15",
+            "augment.resize: the short side must be at least augment.size=16 - got 15",
+        ),
+        ("augment.cutoff=0.2", 'Did you mean "cutout"'),
+        ("phases.0.epoch=3", 'Did you mean "epochs"'),
+        ("phases.5.epochs=3", "position from 0 to 1"),
+        ("metod.samples=3", 'Did you mean "method"'),
+        ("dim=-1", "dim"),
+        ("seed.deep=1", "plain value"),
+        ("seed", "key=value"),
+        ("sampling.batch_size=many", "sampling.batch_size"),
+    ],
+)
+def test_a_wrong_key_or_value_is_explained(assignment, message):
+    with pytest.raises(ConfigError, match=message):
+        TINY.changed([assignment])
+
+
+def test_a_wrong_parameter_of_a_part_is_explained_when_it_is_built(tmp_path):
+    from pcme import train
+
+    with pytest.raises(ConfigError, match='Did you mean "samples"'):
+        train(TINY.changed(["method.sampels=3"]), tmp_path)
+
+
+def test_files(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(TINY.record()))
+    assert from_file(path) == TINY
+    toml = tmp_path / "mine.toml"
+    toml.write_text(
+        'name = "mine"\nphases = [{epochs = 1, learning_rate = 1e-3}]\n'
+        'data = {kind = "aviary"}\nimage = {kind = "convnet"}\nmethod = {kind = "pcme"}\n'
+    )
+    assert from_file(toml).method == part("pcme")
+    (tmp_path / "bad.toml").write_text("name =")
+    for name in ("bad.toml", "none.toml"):
+        with pytest.raises(ConfigError, match=name):
+            from_file(tmp_path / name)
+
+
+def test_the_difference_of_two_recipes():
+    other = TINY.changed(["seed=5", "method.scale=3.0"])
+    assert recipes.difference(other, TINY) == {"seed": (0, 5), "method.scale": (None, 3.0)}
+    assert recipes.difference(TINY, TINY) == {}
+
+
+def test_an_unknown_recipe_is_told_the_nearest():
+    with pytest.raises(ConfigError, match='Did you mean "aviary"'):
+        recipes.get("aviry")
+
+
+def test_there_is_no_key_that_nothing_reads():
+    """Every field of a recipe appears, as an attribute, in the code that builds or trains."""
+    sources = [path for path in PACKAGE.rglob("*.py") if not path.name.startswith("recipe")]
+    source = "".join(path.read_text(encoding="utf-8") for path in sources)
+    for model in (Recipe, Words, Augment, Sampling, Phase, Validation):
+        for name in model.model_fields:
+            assert re.search(rf"\.{name}\b", source), f"{model.__name__}.{name} is read by nothing"

@@ -1,0 +1,62 @@
+"""What the report says of a run."""
+
+import shlex
+
+import pytest
+
+from pcme import recipes
+from pcme.showcase import gathered
+from pcme.showcase.gather import _beside, _training
+from tests.training.trained import SHORT
+
+
+def test_all_analyses_that_fit_are_there_and_the_others_are_named(report):
+    assert [figure.name for figure in report.figures][:2] == ["truth", "calibration"]
+    assert len({figure.name for figure in report.figures}) == len(report.figures)
+    assert report.left_out == ()
+
+
+def test_a_run_without_sigma_has_what_it_can_have(pointed_run):
+    report = gathered(pointed_run, split="val")
+    assert [figure.name for figure in report.figures] == ["toy"]
+    assert any("needs a sigma" in text for text in report.left_out)
+    assert not report.probability
+    assert not report.has_sigma
+    assert report.captions[0].expected is None
+
+
+def test_figures_are_those_of_evaluate(report, run):
+    from pcme.evaluation import evaluate
+
+    expected = evaluate(run, split="val").results[0]
+    assert report.evaluation.record() == expected.record()
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        recipes.get("aviary"),
+        SHORT.changed(["seed=3"]),
+        SHORT.changed(['method={"kind": "pcme-mu", "scale": 20}', "train_split=val"]),
+    ],
+    ids=["plain", "seed", "method"],
+)
+def test_the_command_trains_the_same_recipe(recipe):
+    words = shlex.split(_training(recipe, "mine"))
+    assert words[:2] == ["pcme", "train"]
+    changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+    seed = [f"seed={words[i + 1]}" for i, word in enumerate(words) if word == "--seed"]
+    assert recipes.get(words[2]).changed([*changes, *seed]) == recipe
+
+
+def test_a_recipe_of_ones_own_is_trained_from_its_file():
+    own = recipes.get("aviary").changed(["name=mine"])
+    assert _training(own, "x") == "pcme train runs/x/recipe.json --out runs/x"
+
+
+def test_the_papers_values_stand_beside_its_own_splits(report):
+    cub = recipes.get("cub")
+    assert _beside(recipes.get("aviary"), "test", report.evaluation) is None
+    assert _beside(cub, "val1", report.evaluation) is None
+    values = {name: theirs for name, theirs, _ in _beside(cub, "test", report.evaluation).values}
+    assert values["i2t r_precision"] == 26.28

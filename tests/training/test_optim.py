@@ -1,0 +1,431 @@
+import math
+from collections import Counter
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from pcme.errors import ConfigError, ShapeError
+from pcme.training.optim import AdamP, ExponentialAverage, clip_gradients, cosine_with_warmup
+
+STEPS = 200
+HYPER = pytest.mark.parametrize(
+    ("weight_decay", "nesterov"), [(0.0, False), (0.0, True), (0.1, False), (0.1, True)]
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tensors this small gain nothing from threads, which on a busy machine wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Net(nn.Module):
+    """Weights that are scale-invariant by row (before a batch norm), as a whole, and not at all."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+
+        def draw(*shape):
+            return nn.Parameter(0.3 * torch.randn(shape, generator=generator))
+
+        self.convolved, self.gain, self.shift = draw(6, 3, 3, 3), draw(6), draw(6)
+        self.whole = draw(8, 6)
+        self.plain, self.bias = draw(4, 8), draw(4)
+        self.scale = draw()
+        self.unused = draw(3, 3)
+
+    def forward(self, x):
+        x = F.conv2d(x, self.convolved, padding=1)
+        x = F.batch_norm(x, None, None, self.gain, self.shift, training=True).relu()
+        x = F.normalize(F.linear(x.mean((2, 3)), self.whole))
+        return F.linear(x, self.plain, self.bias) * self.scale.exp()
+
+
+def batches(count, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(7)
+    for _ in range(count):
+        x = torch.randn(8, 3, 5, 5, generator=generator, dtype=dtype)
+        yield x, torch.randint(4, (8,), generator=generator)
+
+
+def backward(net, x, label):
+    net.zero_grad()
+    F.cross_entropy(net(x), label).backward()
+
+
+def oracle_step(w, g, state, *, lr, betas, eps, weight_decay, delta, wd_ratio, nesterov):
+    """One step of AdamP on float64 arrays, row by row; returns (new weight, which projection)."""
+    b1, b2 = betas
+    state["t"] += 1
+    state["m"] = b1 * state["m"] + (1 - b1) * g
+    state["v"] = b2 * state["v"] + (1 - b2) * g * g
+    m = b1 * state["m"] + (1 - b1) * g if nesterov else state["m"]
+    c1, c2 = 1 - b1 ** state["t"], 1 - b2 ** state["t"]
+    p = (m / c1) / (np.sqrt(state["v"] / c2) + eps)
+    views = {"row": (len(w), -1), "whole": (1, -1)} if w.ndim > 1 else {}
+    for kind, shape in views.items():
+        rows = list(zip(w.reshape(shape), g.reshape(shape), p.reshape(shape), strict=True))
+        cosines = [
+            abs(a @ b) / (max(np.linalg.norm(a), eps) * max(np.linalg.norm(b), eps))
+            for a, b, _ in rows
+        ]
+        if max(cosines) < delta / math.sqrt(len(rows[0][0])):
+            units = [a / (np.linalg.norm(a) + eps) for a, _, _ in rows]
+            moved = [d - u * (u @ d) for u, (_, _, d) in zip(units, rows, strict=True)]
+            step = np.stack(moved).reshape(w.shape)
+            return (1 - lr * weight_decay * wd_ratio) * w - lr * step, kind
+    return (1 - lr * weight_decay) * w - lr * p, "none"
+
+
+@HYPER
+def test_adamp_equals_a_loop_in_numpy_on_every_branch(weight_decay, nesterov):
+    options = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": weight_decay}
+    options |= {"delta": 0.1, "wd_ratio": 0.2, "nesterov": nesterov}
+    net = Net().double()
+    optimiser = AdamP(net.parameters(), **options)
+    expected = {n: p.detach().numpy().copy() for n, p in net.named_parameters() if n != "unused"}
+    states = {
+        n: {"t": 0, "m": np.zeros_like(w), "v": np.zeros_like(w)} for n, w in expected.items()
+    }
+    taken = Counter()
+    for x, label in batches(STEPS, torch.float64):
+        backward(net, x, label)
+        for name, w in expected.items():
+            gradient = net.get_parameter(name).grad.numpy()
+            expected[name], kind = oracle_step(w, gradient, states[name], **options)
+            taken[name, kind] += 1
+        optimiser.step()
+    assert taken["convolved", "row"] > 0.9 * STEPS
+    assert taken["whole", "whole"] > 0.9 * STEPS
+    assert taken["plain", "none"] > 0.5 * STEPS
+    for name, w in expected.items():
+        np.testing.assert_allclose(net.get_parameter(name).detach().numpy(), w, rtol=0, atol=1e-11)
+
+
+@HYPER
+def test_adamp_equals_the_authors_package_in_single_precision(weight_decay, nesterov, monkeypatch):
+    adamp = pytest.importorskip("adamp")
+    projection, taken = adamp.AdamP._projection, Counter()
+
+    def noted(self, p, *args):
+        perturbation, ratio = projection(self, p, *args)
+        taken[tuple(p.shape), "projected" if ratio != 1 else "none"] += 1
+        return perturbation, ratio
+
+    monkeypatch.setattr(adamp.AdamP, "_projection", noted)
+    options = {"lr": 0.01, "weight_decay": weight_decay, "nesterov": nesterov}
+    net, other = Net(), Net()
+    ours, theirs = AdamP(net.parameters(), **options), adamp.AdamP(other.parameters(), **options)
+    start = {name: p.detach().clone() for name, p in net.named_parameters()}
+    for x, label in batches(STEPS):
+        backward(net, x, label)
+        for p, q in zip(net.parameters(), other.parameters(), strict=True):
+            q.grad = None if p.grad is None else p.grad.clone()
+        ours.step()
+        theirs.step()
+    assert taken[(6, 3, 3, 3), "projected"] > 0.9 * STEPS
+    assert taken[(8, 6), "projected"] > 0.9 * STEPS
+    assert taken[(4, 8), "none"] > 0.5 * STEPS
+    for name, p in other.named_parameters():
+        torch.testing.assert_close(net.get_parameter(name), p, rtol=0, atol=1e-6)
+        assert name == "unused" or (p - start[name]).abs().max() > 0.01
+
+
+def test_a_projected_step_is_orthogonal_to_every_row():
+    weight = nn.Parameter(torch.tensor([[3.0, 0.0], [0.0, 2.0]], dtype=torch.float64))
+    optimiser = AdamP([weight], lr=0.5)
+    weight.grad = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    optimiser.step()
+    expected = torch.tensor([[3.0, -0.5], [-0.5, 2.0]], dtype=torch.float64)
+    torch.testing.assert_close(weight.detach(), expected, rtol=0, atol=1e-7)
+
+
+def test_memory_layout_does_not_matter():
+    nets = [Net(), Net()]
+    nets[1].convolved.data = nets[1].convolved.data.to(memory_format=torch.channels_last)
+    optimisers = [AdamP(net.parameters(), lr=0.01, weight_decay=0.1) for net in nets]
+    for x, label in batches(3):
+        backward(nets[0], x, label)
+        for p, q in zip(*(net.parameters() for net in nets), strict=True):
+            q.grad = None if p.grad is None else p.grad.clone()
+        for optimiser in optimisers:
+            optimiser.step()
+    assert not nets[1].convolved.is_contiguous()
+    torch.testing.assert_close(nets[0].convolved, nets[1].convolved, rtol=0, atol=1e-6)
+
+
+def test_parameters_may_differ_in_their_number_of_steps():
+    alone, both = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    late = nn.Parameter(torch.ones(3))
+    optimiser, single = AdamP([late, both], lr=0.1), AdamP([alone], lr=0.1)
+    for number in range(6):
+        alone.grad = both.grad = torch.full((3,), float(number + 1))
+        late.grad = None if number < 4 else torch.ones(3)
+        optimiser.step()
+        single.step()
+    assert torch.equal(alone, both)
+    torch.testing.assert_close(late.detach(), torch.full((3,), 0.8))  # Adam's step is lr at first
+
+
+def test_zero_empty_and_missing_gradients_are_harmless():
+    zero, empty, missing = (nn.Parameter(torch.ones(shape)) for shape in [(2, 2), (0, 3), (2,)])
+    zero.grad, empty.grad = torch.zeros(2, 2), torch.zeros(0, 3)
+    optimiser = AdamP([zero, empty, missing], lr=0.1)
+    optimiser.step()
+    assert torch.equal(zero, torch.ones(2, 2))
+    assert missing not in optimiser.state
+
+
+def test_a_restored_optimiser_goes_on_bit_for_bit():
+    net, other = Net(), Net(1)
+    options = {"lr": 0.01, "weight_decay": 0.1, "nesterov": True}
+    straight = AdamP(net.parameters(), **options)
+    data = list(batches(20))
+    for number, (x, label) in enumerate(data):
+        backward(net, x, label)
+        straight.step()
+        if number == 9:
+            weights = {name: w.clone() for name, w in net.state_dict().items()}
+            state = straight.state_dict()
+            resumed = AdamP(other.parameters(), lr=1.0)
+            resumed.load_state_dict(deepcopy(state))
+            other.load_state_dict(weights)
+    for x, label in data[10:]:
+        backward(other, x, label)
+        resumed.step()
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), other.parameters(), strict=True))
+    assert resumed.state_dict()["param_groups"] == straight.state_dict()["param_groups"]
+
+
+def test_groups_have_their_own_rates_and_a_closure_its_loss():
+    a, b = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    optimiser = AdamP([{"params": [a]}, {"params": [b], "lr": 0.0}], lr=0.1)
+
+    def closure():
+        loss = (a + b).sum()
+        loss.backward()
+        return loss.item()
+
+    assert optimiser.step(closure) == 4
+    assert torch.equal(b, torch.ones(2))
+    torch.testing.assert_close(a.detach(), torch.full((2,), 0.9))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"lr": -1.0}, {"lr": math.nan}, {"lr": 1.0, "betas": (0.9, 1.0)}, {"lr": 1.0, "eps": -1e-8}],
+)
+def test_impossible_options_are_refused(options):
+    with pytest.raises(ConfigError, match=r"AdamP: .* - got"):
+        AdamP([nn.Parameter(torch.ones(1))], **options)
+
+
+def test_sparse_gradients_are_refused_and_move_nothing():
+    table = nn.Embedding(3, 2, sparse=True)
+    before = table.weight.detach().clone()
+    table(torch.tensor([1])).sum().backward()
+    with pytest.raises(ConfigError, match="dense gradients"):
+        AdamP(table.parameters(), lr=1.0).step()
+    assert torch.equal(table.weight, before)
+
+
+schedules = st.integers(1, 500).flatmap(
+    lambda total: st.tuples(st.just(total), st.integers(0, total), st.floats(0, 1))
+)
+
+
+@given(schedules)
+def test_the_schedule_rises_on_a_line_and_falls_on_a_cosine(schedule):
+    total, warmup, floor = schedule
+    factors = [
+        cosine_with_warmup(step, total=total, warmup=warmup, floor=floor)
+        for step in range(total + 3)
+    ]
+    rise, fall = factors[:warmup], factors[warmup:]
+    assert rise == [(step + 1) / warmup for step in range(warmup)]
+    assert all(a >= b - 1e-15 for a, b in pairwise(fall))
+    assert all(floor <= factor <= 1 for factor in fall)
+    assert factors[total:] == [floor] * 3
+    if warmup < total:
+        assert fall[0] == 1
+        # point-symmetric about the middle of the fall
+        sums = [fall[k] + factors[total - k] for k in range(total - warmup + 1)]
+        np.testing.assert_allclose(sums, 1 + floor, rtol=1e-12)
+
+
+def test_without_warmup_the_schedule_is_torchs():
+    optimiser = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 30)
+    for step in range(31):
+        factor = cosine_with_warmup(step, total=30, warmup=0)
+        assert factor == pytest.approx(scheduler.get_last_lr()[0], abs=1e-12)
+        optimiser.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize(
+    ("step", "options"),
+    [
+        (-1, {"total": 5, "warmup": 0}),
+        (0, {"total": 5, "warmup": 6}),
+        (0, {"total": 5, "warmup": -1}),
+        (0, {"total": 5, "warmup": 0, "floor": 1.5}),
+    ],
+)
+def test_an_impossible_schedule_is_refused(step, options):
+    with pytest.raises(ConfigError, match="a schedule needs"):
+        cosine_with_warmup(step, **options)
+
+
+def with_gradients(*gradients):
+    params = [nn.Parameter(torch.zeros(torch.as_tensor(g).shape)) for g in gradients]
+    for p, g in zip(params, gradients, strict=True):
+        p.grad = torch.as_tensor(g)
+    return params
+
+
+@given(
+    st.lists(st.lists(st.floats(-1e6, 1e6, width=32), max_size=5), max_size=4), st.floats(0.1, 9)
+)
+def test_clipping_scales_to_the_limit_and_never_up(rows, limit):
+    params = [nn.Parameter(torch.ones(1)), *with_gradients(*(torch.tensor(row) for row in rows))]
+    before = [p.grad.clone() for p in params[1:]]
+    norm = np.linalg.norm(np.array([x for row in rows for x in row], np.float64))
+    total = clip_gradients(params, limit)
+    assert total.shape == ()
+    assert total.item() == pytest.approx(norm, rel=1e-5)
+    factor = min(1, limit / norm) if norm else 1
+    for p, g in zip(params[1:], before, strict=True):
+        torch.testing.assert_close(p.grad, g * factor, rtol=1e-5, atol=1e-30)
+    if norm < 0.999 * limit:
+        assert all(torch.equal(p.grad, g) for p, g in zip(params[1:], before, strict=True))
+    assert params[0].grad is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_norm_that_is_not_finite_leaves_the_gradients_untouched(bad):
+    params = with_gradients(torch.tensor([3.0, bad]), torch.tensor([400.0]))
+    before = [p.grad.clone() for p in params]
+    assert not clip_gradients(params, 1.0).isfinite()
+    for p, g in zip(params, before, strict=True):
+        assert torch.equal(p.grad.nan_to_num(-1), g.nan_to_num(-1))
+
+
+def test_nothing_to_clip_has_norm_zero_and_no_limit_is_none():
+    assert clip_gradients([], 1.0) == 0
+    params = with_gradients(torch.tensor([3e8]))
+    assert clip_gradients(iter(params), math.inf) == 3e8
+    assert params[0].grad == 3e8
+    with pytest.raises(ConfigError, match="must be positive - got 0"):
+        clip_gradients(params, 0.0)
+
+
+def norm_layer():
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+
+
+def wander(module, seed):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            noise = torch.randn(tensor.shape, generator=generator)
+            tensor.copy_(noise if tensor.is_floating_point() else torch.tensor(seed))
+
+
+def weights_of(module):
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def identical(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_the_average_is_the_weighted_mean_of_what_it_saw():
+    module = norm_layer().double()
+    average, seen = ExponentialAverage(module, decay=0.8), []
+    for seed in range(1, 12):
+        wander(module, seed)
+        average.update(module)
+        seen.append(weights_of(module))
+    weights = torch.tensor([0.8 ** (10 - n) for n in range(11)], dtype=torch.float64)
+    with average.apply_to(module):
+        held = weights_of(module)
+    for name, p in module.named_parameters():
+        stack = torch.stack([each[name] for each in seen])
+        shape = (-1, *[1] * p.ndim)
+        mean = (weights.view(shape) * stack).sum(0) / weights.sum()
+        torch.testing.assert_close(held[name], mean, rtol=0, atol=1e-13)
+    for name, _ in module.named_buffers():
+        assert torch.equal(held[name], seen[-1][name])
+
+
+def test_weights_are_swapped_in_and_out_exactly_even_when_the_block_fails():
+    module = norm_layer()
+    average = ExponentialAverage(module, decay=0.9)
+    first = weights_of(module)
+    wander(module, 1)
+    own, pointers = weights_of(module), [p.data_ptr() for p in module.parameters()]
+    try:
+        with average.apply_to(module):
+            assert identical(weights_of(module), first)  # no update yet: as when it was made
+            module(torch.ones(5, 3))  # moves the running statistics
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    assert identical(weights_of(module), own)
+    assert [p.data_ptr() for p in module.parameters()] == pointers
+    assert all(p.requires_grad for p in module.parameters())
+    with average.apply_to(module):
+        assert identical(weights_of(module), first)
+
+
+def test_a_restored_average_goes_on_bit_for_bit():
+    module = norm_layer()
+    straight, resumed = (ExponentialAverage(module, decay=0.9) for _ in range(2))
+    for seed in range(8):
+        wander(module, seed)
+        straight.update(module)
+        if seed == 3:
+            resumed.load({k: t.clone() for k, t in straight.state().items()})
+        elif seed > 3:
+            resumed.update(module)
+    assert identical(straight.state(), resumed.state())
+    assert straight.state()["updates"] == 8
+
+
+def test_half_precision_is_averaged_in_single():
+    module = nn.Linear(1, 1, bias=False).half()
+    average = ExponentialAverage(module, decay=0.999)
+    nn.init.constant_(module.weight, 1.0)
+    for _ in range(50):
+        average.update(module)
+    nn.init.constant_(module.weight, 1.0078125)
+    for _ in range(50):
+        average.update(module)
+    mean = average.state()["mean.weight"]
+    assert mean.dtype == torch.float32
+    assert mean.item() == pytest.approx(1.0078125 - 0.0078125 * 0.4875, abs=1e-5)
+
+
+def test_an_average_of_another_module_is_refused():
+    average = ExponentialAverage(norm_layer(), decay=0.9)
+    other = nn.Linear(3, 5)
+    with pytest.raises(ShapeError, match="differs in"):
+        average.update(other)
+    with pytest.raises(ShapeError, match="differs in"), average.apply_to(other):
+        pass
+    with pytest.raises(ShapeError, match="first buffer"):
+        average.load(ExponentialAverage(other, decay=0.9).state())
+    with pytest.raises(ConfigError, match=r"decay .* got 1"):
+        ExponentialAverage(other, decay=1.0)

@@ -1,0 +1,153 @@
+"""Curves rise; the isotonic fit is that of a brute-force loop; tails keep their resolution."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.special import expit, log_expit, logit
+
+from pcme.errors import ConfigError, DataError, ShapeError
+from pcme.uncertainty.curve import AT_LEAST, HIGH, LOW, PER_UNIT, Curve, Histogram, fitted, log_odds
+
+
+def drawn(count, seed, *, true=lambda x: x):
+    """Log-odds, and truths that come true with the odds `true` makes of them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 3, count)
+    return x, rng.random(count) < expit(true(x))
+
+
+def histogram(x, truth):
+    counted = Histogram()
+    counted.add(log_expit(x), truth)
+    return counted
+
+
+def pooled(points):
+    """[(x, matching, pairs)] pooled by looking again and again for a pair out of order."""
+    pools = [list(point) for point in points]
+    while True:
+        rates = [matching / pairs for _, matching, pairs in pools]
+        wrong = [i for i in range(len(pools) - 1) if rates[i] >= rates[i + 1]]
+        if not wrong:
+            return pools
+        first = wrong[0]
+        (x, k, n), (y, j, m) = pools[first], pools.pop(first + 1)
+        pools[first] = [(x * n + y * m) / (n + m), k + j, n + m]
+
+
+def joined(pools):
+    """Pools taken together from the left until each has ten of either kind."""
+    done, open_ = [], None
+    for x, k, n in pools:
+        open_ = [x, k, n] if open_ is None else [
+            (open_[0] * open_[2] + x * n) / (open_[2] + n), open_[1] + k, open_[2] + n
+        ]  # fmt: skip
+        if min(open_[1], open_[2] - open_[1]) >= AT_LEAST:
+            done.append(open_)
+            open_ = None
+    if open_ is not None:
+        x, k, n = open_
+        if not done:
+            return [open_]
+        y, j, m = done.pop()
+        done.append([(x * n + y * m) / (n + m), k + j, n + m])
+    return done
+
+
+@given(st.integers(0, 10_000), st.integers(2, 40))
+def test_the_isotonic_fit_is_that_of_a_loop(seed, places):
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.choice(np.arange(-40, 40), places, replace=False) / 4)
+    pairs = rng.integers(1, 60, places)
+    matching = rng.binomial(pairs, expit(x / 2))
+    counted = Histogram()
+    for odds, k, n in zip(x, matching, pairs, strict=True):
+        counted.add(log_expit(np.full(n, odds)), np.arange(n) < k)
+    # by chance so few may all match, or match the less, the higher they stand: not to be calibrated
+    assume(
+        0 < matching.sum() < pairs.sum() and np.cov(x, matching / pairs, fweights=pairs)[0, 1] > 0
+    )
+    curve = fitted(counted)
+    expected = joined(pooled(list(zip(x, matching.tolist(), pairs.tolist(), strict=True))))
+    np.testing.assert_allclose(curve.x, [point[0] for point in expected], atol=1e-9)
+    rates = [np.clip(k, 0.5, n - 0.5) / n for _, k, n in expected]
+    np.testing.assert_allclose(curve.y, logit(rates), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["isotonic", "platt"])
+def test_a_line_in_log_odds_is_found(method):
+    x, truth = drawn(400_000, 0, true=lambda x: 0.5 * x - 1)
+    curve = fitted(histogram(x, truth), method)
+    at = np.linspace(-4.5, 4.5, 9)
+    np.testing.assert_allclose(curve(at), 0.5 * at - 1, atol=0.15)
+    assert math.isclose(curve.slope, 0.5, rel_tol=0.02)
+
+
+def test_only_the_isotonic_fit_follows_a_bend():
+    bend = lambda x: np.where(x < 0, 0.2 * x, 2 * x)  # noqa: E731
+    x, truth = drawn(400_000, 1, true=bend)
+    at = np.array([-6.0, -3.0, 1.0, 2.0])
+    isotonic, platt = (fitted(histogram(x, truth), m)(at) for m in ("isotonic", "platt"))
+    assert np.abs(isotonic - bend(at)).max() < 0.3 < np.abs(platt - bend(at)).max()
+
+
+def test_rates_of_one_in_a_million_are_told_apart():
+    counted, at = histogram(np.zeros(1000), np.arange(1000) < 500), np.array([-40.0, -12.0, 0.0])
+    for place, matching in zip(at[:2], (12, 200), strict=True):
+        bin_ = int((place - LOW) * PER_UNIT)
+        counted.pairs[bin_], counted.matching[bin_] = 2_000_000, matching
+        counted.total[bin_] = 2_000_000 * place
+    np.testing.assert_allclose(expit(fitted(counted)(at)), [6e-6, 1e-4, 0.5])
+
+
+@given(st.integers(0, 1000), st.sampled_from(["isotonic", "platt"]))
+def test_a_fitted_curve_rises_everywhere(seed, method):
+    curve = fitted(histogram(*drawn(2000, seed)), method)
+    y = curve(np.linspace(LOW, HIGH, 5000))
+    assert np.all(np.diff(y) > 0)
+    assert np.all(np.isfinite(y))
+
+
+def test_blocks_count_as_the_whole():
+    x, truth = drawn(1000, 2)
+    blocks = Histogram()
+    for rows in np.array_split(np.arange(1000), 7):
+        blocks.add(log_expit(x[rows]), truth[rows])
+    whole = histogram(x, truth)
+    assert np.array_equal(blocks.pairs, whole.pairs)
+    assert np.array_equal(blocks.matching, whole.matching)
+    np.testing.assert_allclose(blocks.total, whole.total, atol=1e-9)
+
+
+@given(st.floats(-60, 30))
+def test_log_odds_undo_the_log_of_the_logistic(x):
+    assert math.isclose(float(log_odds(log_expit(x))), x, rel_tol=1e-6, abs_tol=1e-6)
+
+
+def test_beyond_the_ends_log_odds_stay_there():
+    assert log_odds(np.array([-1e6, -np.inf, 0.0])).tolist() == [LOW, LOW, HIGH]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: log_odds(0.1), DataError),
+        (lambda: log_odds(np.nan), DataError),
+        (lambda: Histogram().add(np.zeros(2), np.zeros(3, np.bool_)), ShapeError),
+        (lambda: fitted(histogram(np.zeros(5), np.ones(5, np.bool_))), DataError),
+        (lambda: fitted(histogram(np.zeros(5), np.zeros(5, np.bool_))), DataError),
+        (lambda: fitted(histogram(*drawn(2000, 0, true=lambda x: -x))), DataError),
+        (lambda: fitted(histogram(*drawn(99, 0)), "histogram"), ConfigError),
+        (lambda: Curve((0.0,), (0.0, 1.0), 1.0), ShapeError),
+        (lambda: Curve((), (), 1.0), ShapeError),
+        (lambda: Curve((0.0, 0.0), (0.0, 1.0), 1.0), DataError),
+        (lambda: Curve((0.0, 1.0), (1.0, 0.0), 1.0), DataError),
+        (lambda: Curve((0.0, 1.0), (0.0, 1.0), 0.0), DataError),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, error):
+    with pytest.raises(error):
+        call()

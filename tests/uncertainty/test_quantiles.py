@@ -1,0 +1,60 @@
+"""Quantiles stand for the numbers they were made of."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcme.errors import ConfigError, DataError
+from pcme.uncertainty.quantiles import (
+    checked_share,
+    quantiles,
+    require_rising,
+    share_below,
+    value_at,
+)
+
+numbers = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50).map(np.array)
+
+
+@given(numbers, numbers)
+def test_shares_lie_from_0_to_1_and_rise_with_the_value(values, asked):
+    shares = share_below(quantiles(values), np.sort(asked))
+    assert 0 <= shares.min() <= shares.max() <= 1
+    assert np.all(np.diff(shares) >= -1e-12)
+    assert share_below(quantiles(values), values.min() - 1) == 0
+    assert share_below(quantiles(values), values.max() + 1) == 1
+
+
+def test_shares_are_those_of_the_numbers():
+    values = np.random.default_rng(0).normal(size=20_000)
+    asked = np.linspace(-3, 3, 31)
+    counted = [(values < x).mean() for x in asked]
+    np.testing.assert_allclose(share_below(quantiles(values), asked), counted, atol=2e-3)
+
+
+def test_half_of_what_is_equal_lies_below():
+    np.testing.assert_allclose(share_below(quantiles(np.array([2.0, 2.0])), 2.0), 0.5)
+
+
+@given(numbers, st.floats(0, 1))
+def test_values_lie_within_the_numbers(values, share):
+    found = value_at(quantiles(values), share)
+    assert values.min() - 1e-6 <= found <= values.max() + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: quantiles(np.array([])), DataError),
+        (lambda: quantiles(np.array([1.0, np.nan])), DataError),
+        (lambda: require_rising((1.0,), "few"), DataError),
+        (lambda: require_rising((1.0, 0.0), "falling"), DataError),
+        (lambda: checked_share(1.1, "share"), ConfigError),
+        (lambda: checked_share(float("nan"), "share"), ConfigError),
+        (lambda: value_at((0.0, 1.0), -0.1), ConfigError),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, error):
+    with pytest.raises(error):
+        call()

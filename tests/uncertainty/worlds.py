@@ -1,0 +1,43 @@
+"""What the tests of confidence share: a part of embedded captions and images, and a confidence."""
+
+import numpy as np
+import torch
+
+from pcme import Gaussian, Matches, scores
+from pcme.uncertainty import Basis, Confidence, Part
+from pcme.uncertainty.curve import Curve
+from pcme.uncertainty.presence import Presence
+from pcme.uncertainty.refusal import Refusal
+
+SCORE = scores.create("csd_prob", scale=4.0, shift=4.0)
+
+
+def part(captions=60, images=24, *, seed=0, dim=2):
+    """Captions near images of a few kinds; a caption matches all images of its kind."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 6, images)
+    asked = kinds[rng.integers(0, images, captions)]
+    centres = 1.5 * rng.normal(size=(6, dim))
+
+    def around(which, spread):
+        mean = centres[which] + spread * rng.normal(size=(len(which), dim))
+        log_sigma = rng.normal(-1.5, 0.3, (len(which), dim))
+        return Gaussian(torch.tensor(mean).float(), torch.tensor(log_sigma).float())
+
+    matches = Matches.from_classes(asked, kinds)
+    return Part("toy/val", around(asked, 0.4), around(kinds, 0.4), matches)
+
+
+def some_confidence(**changes):
+    """A small one, made by hand."""
+    values = {
+        "model": "0" * 64,
+        "basis": Basis("toy/val", "isotonic", 60, 24, 0.2),
+        "curve": Curve((-4.0, 0.0, 3.0), (-3.0, -1.0, 2.0), 0.8),
+        "presence": Presence(1000, 1.0, (-4.0, -2.0, 0.0), (0.0, 3.0, 5.0), 0.1),
+        "by_p": Refusal(tuple(np.linspace(5, -5, 100)), tuple(np.linspace(0, 0.3, 100))),
+        "by_sigma": None,
+        "captions": (0.1, 0.2, 0.4),
+        "images": None,
+    }
+    return Confidence(**{**values, **changes})
