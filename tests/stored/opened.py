@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 import pcme
 from pcme import analysis, data
 from pcme.cli import app
-from pcme.data.features import digest_of_module
+from pcme.data.loading.features import digest_of_module
 from pcme.evaluation import Evaluation, evaluate
-from pcme.recipe import from_record
+from pcme.recipes.schema import from_record
 from pcme.reproduce.jobs import Done, read_job
-from pcme.reproduce.results import read, record
+from pcme.reproduce.outcome import read, record
 from tests.index.worlds import untrained
 
 HERE = Path(__file__).parent
