@@ -86,7 +86,8 @@ def birds():
 
 def called(*arguments):
     """What the command line prints as JSON."""
-    result = CliRunner().invoke(app, [str(one) for one in (*arguments, "--json")])
+    words = [str(one) for one in (*arguments, "--json")]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -215,13 +216,13 @@ def described(folder):
 
 def understood(model):
     """What the confidence beside a model makes of numbers."""
-    sure = pcme.Confidence.load(model)
+    sure, at = pcme.Confidence.load(model), np.array(AT)
     cuts = [sure.threshold(min_coverage=share, by=by) for share in AT[1:4] for by in ("p", "sigma")]
     return {
-        "probability": sure.probability(np.log(AT)).tolist(),
-        "percentile": [sure.percentile(AT, side).tolist() for side in ("captions", "images")],
+        "probability": sure.probability(np.log(at)).tolist(),
+        "percentile": [sure.percentile(at, side).tolist() for side in ("captions", "images")],
         "answerable": [sure.answerable(p, gallery=1000) for p in AT],
-        "false_alarm": sure.false_alarm(AT, gallery=1000).tolist(),
+        "false_alarm": sure.false_alarm(at, gallery=1000).tolist(),
         "cuts": [[cut.value, cut.coverage, cut.risk] for cut in cuts],
     }
 
