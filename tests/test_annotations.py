@@ -6,11 +6,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FILES = (
-    "test_embedding", "test_matches", "test_ranking", "test_metrics", "test_neighbours",
-    "test_likelihood", "scores/test_csd_prob", "nn/test_attention", "nn/test_heads",
+    "test_embedding", "retrieval/test_matches", "retrieval/test_ranking", "retrieval/test_metrics",
+    "studies/test_neighbours", "methods/test_likelihood", "scores/test_csd_prob",
+    "nn/test_attention", "nn/test_heads",
     "nn/test_towers", "nn/images/test_convnet", "nn/captions/test_gru", "methods/test_vse",
     "methods/test_pvse", "methods/test_infonce", "methods/test_triplets", "methods/test_pcme",
-    "methods/test_pcmepp", "methods/test_mixing", "data/test_batches",
+    "methods/test_pcmepp", "methods/test_mixing", "data/loading/test_batches",
 )  # fmt: skip
 WRONG_ON_PURPOSE = "refused or wrong_input"
 SLOW = "gradcheck or warm_start"

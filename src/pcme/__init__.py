@@ -45,8 +45,8 @@ __all__ = [
 if TYPE_CHECKING:
     import pcme.data as data
     import pcme.methods as methods
-    import pcme.metrics as metrics
     import pcme.recipes as recipes
+    import pcme.retrieval.metrics as metrics
     import pcme.scores as scores
     from pcme.data.dataset import CaptionDataset
     from pcme.embedding import Gaussian, Points

@@ -64,6 +64,6 @@ def test_the_broadcast_for_other_devices_agrees(monkeypatch):
     sides = [random_gaussians(n, 10, seed=n, dtype=torch.float64) for n in (4, 9)]
     scaling = overlap.Scaling.of(*sides)
     raw = (*scaling.apply(sides[0]), *scaling.apply(sides[1]))
-    monkeypatch.setattr(elk, "BROADCAST_BYTES", 900)  # several rows of blocks
+    monkeypatch.setattr(overlap, "BROADCAST_BYTES", 900)  # several rows of blocks
     for ours, expected in zip(overlap._broadcast(*raw), overlap._Fused.apply(*raw), strict=True):
         assert torch.allclose(ours, expected)

@@ -8,7 +8,7 @@ import pytest
 
 CODE = """
 import resource, torch
-from pcme.training.memory import keep_freed
+from pcme.training.allocator import keep_freed
 assert {keep} == False or keep_freed()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -133,8 +133,8 @@ def test_texts_are_indexed_like_a_list(test_split):
 
 
 def test_nothing_is_drawn_or_written_before_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(aviary, "draw", None)
-    monkeypatch.setattr(aviary, "compose", None)
+    monkeypatch.setattr("pcme.data.aviary.dataset.draw", None)
+    monkeypatch.setattr("pcme.data.aviary.dataset.compose", None)
     dataset = Aviary(train_species=5000, train_images=10).load("train")
     assert (len(dataset.images), len(dataset.captions)) == (50_000, 500_000)
     with pytest.raises(TypeError):

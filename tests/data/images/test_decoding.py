@@ -177,7 +177,7 @@ PEAK = """
 import io, resource, sys
 import numpy as np
 from PIL import Image
-from pcme.data.pixels import decode
+from pcme.data.images.decoding import decode
 mode = sys.argv[1]
 side = 8192
 image = Image.new(mode, (side, side))
