@@ -24,7 +24,7 @@ lint: $(INSTALLED) ## Formatting, lint rules and types
 bench: $(INSTALLED) ## Measure speed against the literal transcription of the paper
 	@$(BIN)/python -m bench
 
-truth: $(INSTALLED) ## Every method against the exact truth, three seeds (hours); writes docs/SIGMA.md
+truth: $(INSTALLED) ## Every method against the exact truth, three seeds (hours); writes docs/results/aviary.md
 	@$(BIN)/python -m studies.truth
 
 clean: ## Remove the environment and every cache

@@ -1,6 +1,6 @@
 """The search index at scale, beside faiss on the same vectors.
 
-Embeddings are drawn, not encoded, in the shape that trained ones have (docs/SEARCH.md): unit means
+Embeddings are drawn, not encoded, in the shape of trained ones (docs/science/ann.md): unit means
 in clusters of fifty, in a space of about twenty-four effective dimensions out of D, rotated, with
 a little noise in all of them; log σ about −3.6 ± 0.3. Queries are captions of items: a mixture of
 an item's mean and another direction of that space, and wider.

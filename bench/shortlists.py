@@ -1,7 +1,7 @@
 """How much of the true top 10 an engine's shortlist holds, on embeddings of trained models.
 
 `python -m bench.shortlists runs/aviary runs/aviary-pcme` draws 20,000 birds of unseen species,
-embeds them and 300 captions, and writes the table of docs/SEARCH.md.
+embeds them and 300 captions, and writes the table of docs/science/ann.md.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pcme.scores.base import Score
 from pcme.scores.densities import DensityScore
 from studies.tables import between_marks
 
-PAGE = Path(__file__).parents[1] / "docs" / "SEARCH.md"
+PAGE = Path(__file__).parents[1] / "docs" / "science" / "ann.md"
 SPECIES, QUERIES, FITTED = 1000, 300, 1000
 LENGTHS = (10, 50, 100, 200, 400, 800)
 

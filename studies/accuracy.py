@@ -1,7 +1,7 @@
 """`python -m studies.accuracy`: the error of the analytic match probability, measured.
 
 Every pair is compared with the exact value (studies/imhof.py), and so is the paper's J = 7; the
-result goes to studies/accuracy.json and docs/ANALYTIC.md.
+result goes to studies/accuracy.json and docs/science/analytic.md.
 """
 
 import json
@@ -92,7 +92,7 @@ def main() -> None:
     record = [asdict(result) for result in results]
     (ROOT / "studies" / "accuracy.json").write_text(json.dumps(record, indent=1) + "\n")
     rows = "\n".join(_row(result) for result in results)
-    (ROOT / "docs" / "ANALYTIC.md").write_text(PAGE.replace("{rows}", rows))
+    (ROOT / "docs" / "science" / "analytic.md").write_text(PAGE.replace("{rows}", rows))
 
 
 def _pair(case: Case, distance: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

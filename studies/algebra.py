@@ -2,8 +2,8 @@
 
 Captions are written for images of Aviary: of two the attributes do not overlap, and a third says
 all that both say. What is true of "both", "either" and "one but not the other" follows from the
-facts. Ways were compared on the validation species; the tables of docs/ALGEBRA.md, which this
-writes with algebra.json, are of the test species.
+facts. Ways were compared on the validation species; the tables of docs/results/aviary.md, which
+this writes with algebra.json, are of the test species.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from studies.confidence_tables import markdown
 from studies.tables import between_marks
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parent / "docs" / "ALGEBRA.md"
+DOCUMENT = HERE.parent / "docs" / "results" / "aviary.md"
 RECORD = HERE / "algebra.json"
 TRIALS = 1500
 ORDER = "p / q, an order only"

@@ -4,7 +4,7 @@ Fits on the validation species of Aviary with what `pcme calibrate` does, judges
 neither training nor calibration has seen: the test split, on which the rule was developed; and,
 never looked at before, 1,000 images of 50 species and 20,000 images of 4,000 species. Trains the
 runs that are missing. Writes confidence.json and the tables of
-docs/CONFIDENCE.md.
+docs/results/aviary.md.
 """
 
 import argparse

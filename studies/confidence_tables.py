@@ -1,11 +1,11 @@
-"""The tables of docs/CONFIDENCE.md, from what studies/confidence.py has measured."""
+"""The tables of docs/results/aviary.md, from what studies/confidence.py has measured."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from studies.tables import between_marks
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "CONFIDENCE.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "results" / "aviary.md"
 COVERAGES = (100, 90, 80, 50, 20)
 METHODS = ("isotonic", "platt")
 GALLERIES = {"test": "test, 1,000", "fresh": "fresh, 1,000", "large": "fresh, 20,000"}

@@ -1,7 +1,8 @@
 """`python -m studies.real`: every method on real photographs, several seeds, searched alike.
 
     python -m studies.real search cub     settings per method, on validation classes -> search.json
-    python -m studies.real study cub      all methods with those settings -> real.json, docs/REAL.md
+    python -m studies.real study cub      all methods with those settings -> real.json and
+                                          docs/results/real.md
 
 Reads the datasets below $PCME_DATA. Two runs at a time, one thread each; a run that was interrupted
 goes on, and one that is finished is not made again. Test images are looked at by `study` alone.
@@ -37,7 +38,7 @@ from studies.tables import between_marks, spread
 from studies.within import within
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parent / "docs" / "REAL.md"
+DOCUMENT = HERE.parent / "docs" / "results" / "real.md"
 SEARCHED, RECORD = HERE / "search.json", HERE / "real.json"
 
 NEIGHBOURS = {"images": 20, "captions": 50}

@@ -2,7 +2,7 @@
 
 Trains with `pcme train aviary` (two runs at a time, one thread each; a run that was interrupted
 goes on), measures on the validation and on the test species, and writes truth.json and the tables
-of docs/SIGMA.md. Settings were chosen on the validation species only.
+of docs/results/aviary.md. Settings were chosen on the validation species only.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pcme.uncertainty.known_truth import measured
 from studies.tables import between_marks, spread
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parent / "docs" / "SIGMA.md"
+DOCUMENT = HERE.parent / "docs" / "results" / "aviary.md"
 RECORD = HERE / "truth.json"
 
 METHODS: Mapping[str, tuple[str, ...]] = {

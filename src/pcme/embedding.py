@@ -1,7 +1,7 @@
 """What every image and every caption becomes: a `Gaussian`, or a handful of `Points`.
 
 `log_sigma` is the natural logarithm of the *standard deviation*, in memory and on disk, everywhere.
-Paper: Eq. (4) writes σ as the covariance; its heads predict log σ (docs/ERRATA.md, 2).
+Paper: Eq. (4) writes σ as the covariance; its heads predict log σ (docs/science/errata.md, 2).
 """
 
 from collections.abc import Sequence

@@ -68,7 +68,7 @@ def test_nll_gradients_reach_samples_scale_and_shift():
 
 
 def test_gradient_weights_are_the_exact_form_of_equation_5():
-    """∂NLL/∂l = −w (1 − s(l)), w = s(l)/Σ s(l), for a match (docs/ERRATA.md)."""
+    """∂NLL/∂l = −w (1 − s(l)), w = s(l)/Σ s(l), for a match (docs/science/errata.md)."""
     distances = torch.tensor([0.4, 0.9, 1.3], dtype=torch.float64)
     x = torch.zeros(1, 1, 1, dtype=torch.float64)
     y = distances.reshape(1, 3, 1).clone().requires_grad_()

@@ -102,7 +102,7 @@ def test_in_what_two_of_them_differ():
     [("cub", 50, 512, [10, 50], [1e-4, 1e-4], 10), ("coco", 152, 1024, [30, 30], [2e-4, 2e-5], 30)],
 )
 def test_the_papers_settings(name, depth, dim, epochs, rates, starts):
-    """Paper: §4.1, §C.2; a and b in units of the standard sigmoid (docs/ERRATA.md)."""
+    """Paper: §4.1, §C.2; a and b in units of the standard sigmoid (docs/science/errata.md)."""
     recipe = get(name)
     method = methods.create(recipe.method.kind, **recipe.method.params)
     assert (recipe.image.params["depth"], recipe.dim) == (depth, dim)

@@ -29,10 +29,10 @@ def test_the_document_shows_every_record_and_its_pictures(tmp_path, made):
     assert [result.experiment for result in found] == ["table2", "dof"]
     assert written.index("### table2") < written.index("### dof")
     for result in found:
-        assert f"results/{result.name}-1.svg" in written
-        assert (out.parent / "results" / f"{result.name}-1.svg").is_file()
-        assert (out.parent / "results" / f"{result.name}.json").is_file()
-    assert not list((out.parent / "results").glob("*.png"))
+        assert f"RESULTS/{result.name}-1.svg" in written
+        assert (out.parent / "RESULTS" / f"{result.name}-1.svg").is_file()
+        assert (out.parent / "RESULTS" / f"{result.name}.json").is_file()
+    assert not list((out.parent / "RESULTS").glob("*.png"))
     assert (
         "| [table2 on aviary, quick](#table2-on-aviary-quick) | Table 9 | 2 | 1 of 1 |" in written
     )
@@ -69,9 +69,10 @@ def test_kept_records_are_enough(tmp_path, made):
 
 
 def test_the_documentation_is_what_its_records_say():
-    """Made again with `pcme reproduce report --out docs/RESULTS.md`."""
+    """Made again with `pcme reproduce report --out docs/results/reproduction.md`."""
     docs = Path(__file__).parents[2] / "docs"
-    assert (docs / "RESULTS.md").read_text() == text(kept(docs / "results"), "results")
+    page = docs / "results" / "reproduction.md"
+    assert page.read_text() == text(kept(page.with_suffix("")), "reproduction")
 
 
 def test_the_contents_count_signs_however_sure_the_seeds_are():
@@ -106,7 +107,7 @@ def test_without_results_it_says_what_to_do(tmp_path):
 
 
 def test_a_file_that_is_no_record_is_an_error(tmp_path):
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "other.json").write_text("{}")
+    (tmp_path / "RESULTS").mkdir()
+    (tmp_path / "RESULTS" / "other.json").write_text("{}")
     with pytest.raises(FormatError, match=r"other.json is not a result"):
         report(tmp_path / "RESULTS.md")

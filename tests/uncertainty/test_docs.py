@@ -1,4 +1,4 @@
-"""What docs/CONFIDENCE.md and docs/ALGEBRA.md show runs."""
+"""What docs/science/calibration.md and docs/guide/combine.md show runs."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def sure(tmp_path, monkeypatch):
 
 def test_confidence(sure):
     space = {"log_p": np.log([0.9, 0.1]), "items": range(2), "query": part().captions[0]}
-    exec(example("CONFIDENCE.md"), space)
+    exec(example("science/calibration.md"), space)
     assert space["sure"] == sure
     assert space["p"].shape == (2,)
 
@@ -47,6 +47,6 @@ class Encoder:
 
 def test_algebra(sure):
     space = {"model": Encoder(), "images": part().images, "sure": sure}
-    exec(example("ALGEBRA.md"), space)
+    exec(example("guide/combine.md"), space)
     assert space["log_p"].shape == (24,)
     assert np.all(space["log_p"] < 0)

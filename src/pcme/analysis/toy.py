@@ -45,7 +45,7 @@ GENERIC = -1
 
 SCALE, SHIFT, PRIOR = 10.0, 5.0, 0.02
 """a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the
-numbers of items, because they give the paper's picture; most others do not (docs/ANALYSES.md)."""
+numbers of items, as they give the paper's figure; most others do not (docs/guide/analyze.md)."""
 
 LEARNING_RATE = 0.05
 SAMPLES = 7

@@ -63,7 +63,7 @@ def reproduce(
     What is there is used, and what was interrupted goes on.
     """
     if wanted == [REPORT]:
-        _report(out or Path("docs/RESULTS.md"), results, as_json=as_json)
+        _report(out or Path("docs/results/reproduction.md"), results, as_json=as_json)
         return
     from pcme.reproduce import reproduce as run
     from pcme.reproduce.outcome import record

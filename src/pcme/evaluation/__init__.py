@@ -1,7 +1,7 @@
 """Evaluate: embed a split, score it both ways, measure against the truth, query by query.
 
 `evaluate` does it all for a run; `embed`, `protocol` and `evaluated` are its steps. The result is
-an `Evaluation`, which keeps the value of every metric for every query. docs/EVALUATION.md says
+an `Evaluation`, which keeps the value of every metric for every query. docs/guide/evaluate.md says
 what each figure means.
 
 Paper: §4.1.

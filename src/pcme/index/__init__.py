@@ -1,4 +1,4 @@
-"""The search index: storage and retrieval (docs/SEARCH.md)."""
+"""The search index: storage and retrieval (docs/guide/search.md)."""
 
 from pcme.index.hits import Asked, Hit, Hits
 from pcme.index.search_index import SearchIndex

@@ -11,7 +11,7 @@ that have one:
   usual one, v̄, and it separates; so does the logarithm. That is an inner product of 3D numbers,
   most of which matter little: the directions in which the products of real queries and items vary
   most are kept. Plain distances are useless here, and so are codes of a few bits: what decides are
-  small differences of large numbers (docs/SEARCH.md has the figures).
+  small differences of large numbers (docs/science/ann.md has the figures).
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ FAR = 300.0
 """How much longer than an item a query of an inner product is."""
 RIDGE = 1.0
 """How much every direction counts beside those in which the queries it is fitted on vary: with few
-of them, others vary elsewhere too (measured on trained embeddings, docs/SEARCH.md)."""
+of them, others vary elsewhere too (measured on trained embeddings, docs/science/ann.md)."""
 
 
 Codes = Literal["product", "none"]

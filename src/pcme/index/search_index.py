@@ -153,9 +153,9 @@ class SearchIndex:
         """The k items that match best, of all, or of those that a filter and a kind leave.
 
         They match the query and `all_of` these, or instead one of `any_of`, `but_not` one of those
-        (docs/ALGEBRA.md). `where` is SQL over the columns: "year > 2015 and place = 'Oslo'"
-        (docs/SEARCH.md). With `min_coverage`, a query is answerable if it is among this share of
-        the calibration's queries, the surest ones (docs/CONFIDENCE.md).
+        (docs/guide/combine.md). `where` is SQL over the columns: "year > 2015 and place = 'Oslo'"
+        (docs/guide/search.md). With `min_coverage`, a query is answerable if it is among this share
+        of the calibration's queries, the surest ones (docs/science/calibration.md).
         """
         asked = combined(query, all_of, any_of, but_not)
         return self.search_many(

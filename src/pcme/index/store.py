@@ -323,7 +323,7 @@ class Store:
         reason = reason.partition(" Valid fields are")[0]
         return ConfigError(
             f"the filter {where!r} cannot be used - {reason} - columns: {', '.join(known)}; see "
-            "docs/SEARCH.md for what a filter may say"
+            "docs/guide/search.md for what a filter may say"
         )
 
 

@@ -13,7 +13,7 @@ Two rules, chosen for each pair by its own numbers alone, so that no result depe
   Gauss–Legendre, the others by their exact three cumulants (Jensen & Solomon's power of Q, which
   is Wilson–Hilferty's cube root when Δ = 0); costs O(D) for such a pair.
 
-Measured errors and the range of trust: docs/ANALYTIC.md.
+Measured errors and the range of trust: docs/science/analytic.md.
 """
 
 import math

@@ -35,7 +35,7 @@ def pair_nll(
     * `overlap`: p = sigmoid(shift − scale / 2D · Σ [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)]).
 
     Gradients reach mean, log_sigma (or the points), `scale` and `shift`. Differs: `scale` is
-    positive and the sigmoid is the standard one (docs/ERRATA.md, 1).
+    positive and the sigmoid is the standard one (docs/science/errata.md, 1).
 
     >>> same = Gaussian(torch.zeros(1, 2), torch.full((1, 2), -9.0))
     >>> yes = torch.ones(1, 1, dtype=torch.bool)

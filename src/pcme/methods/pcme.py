@@ -104,7 +104,7 @@ class PCME(_SoftContrastiveMethod):
     """PCME: match probability from the distance of samples, or its analytic limit.
 
     The paper's CUB settings; its β = 1e-3 at D = 512 is kl_weight 0.13 here, its λ = 10 at B = 150
-    is uniformity_weight 0.03 (docs/ERRATA.md).
+    is uniformity_weight 0.03 (docs/science/errata.md).
     """
 
     kl_weight: float = 0.13
@@ -136,7 +136,7 @@ class Overlap(_SoftContrastiveMethod):
 
     logit = b − a/2D · Σ_d [ (μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²) ]. An item may be wide along what
     it does not say, which the paper's distance-based probability punishes. That it does become
-    wide there is the work of the terms fit and breadth (docs/SIGMA.md).
+    wide there is the work of the terms fit and breadth (docs/science/sigma.md).
     """
 
     likelihood: Likelihood = "overlap"

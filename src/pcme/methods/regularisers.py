@@ -30,7 +30,7 @@ def kl_to_standard_normal(items: Gaussian) -> Float[Tensor, ""]:
     """KL(N(μ, σ²) ‖ N(0, 1)) = ½ (μ² + σ² − 1 − 2 log σ), mean over items and dimensions.
 
     Differs: the authors' code reads log σ as log σ², takes μ from samples, and sums. Their weight β
-    on a sum over D is here β·D/2 on a mean, and half of that for the right σ (docs/ERRATA.md).
+    on a sum over D is here β·D/2 on a mean; half of that for the right σ (docs/science/errata.md).
     """
     log_sigma = items.log_sigma.expand_as(items.mean)
     value = items.mean.square() + items.variance - 1 - 2 * log_sigma
@@ -52,7 +52,7 @@ def spread_fit(energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]) -> Fl
 
     `energy` is that of `likelihood.overlap_energy`. For fixed means it is least where σ₁² + σ₂² is
     the mean of (μ₁ − μ₂)² over the matches, dimension by dimension: σ is then how far apart the
-    images lie that a caption fits. Not in the paper; why it is needed stands in docs/SIGMA.md.
+    images lie that a caption fits. Not in the paper; docs/science/sigma.md says why it is needed.
     """
     counts = matches.sum(0)
     share = matches / counts.clamp_min(1)
@@ -79,7 +79,7 @@ def breadth(
 
     Cross entropy of `share` with sigmoid(offset + slope · (E_d[log σ] − centre)), mean over items:
     an item that could be many must be wide, whatever the likelihood leaves open. Not in the paper;
-    why it is needed stands in docs/SIGMA.md.
+    why it is needed stands in docs/science/sigma.md.
     """
     width = items.log_sigma.mean(1) - centre
     return F.binary_cross_entropy_with_logits(offset + BREADTH_SLOPE * width, share)

@@ -24,7 +24,7 @@ class StackedBiGRU(nn.Module):
 
     Both final states are read: the forward one after the last word, the backward one after the
     first. Differs: the authors read the output at the last word, where the backward half has seen
-    nothing but `<end>` and is the same for every caption (docs/ERRATA.md).
+    nothing but `<end>` and is the same for every caption (docs/science/errata.md).
 
     >>> gru = StackedBiGRU(3, 4, stacks=2, generator=torch.Generator().manual_seed(0))
     >>> gru(torch.ones(5, 7, 3), torch.tensor([7, 1, 3, 7, 2])).shape

@@ -75,7 +75,7 @@ Needs torchvision's ResNet-50 (`--set image.weights=FILE`) and GloVe 840B (`--se
 words.vectors=FILE`); without them it stops at once, for a random start would be another experiment.
 The 50 classes of `val1` are among the 150 it learns, so its validation only says that it learns: no
 test class may choose anything. To choose settings, `--set train_split=train1`.
-Differs: word vectors learn in the first phase too, BatchNorm does not; see docs/ERRATA.md.
+Differs: word vectors learn in the first phase too, BatchNorm does not; see docs/science/errata.md.
 """
 
 COCO = CUB.model_copy(
@@ -100,8 +100,8 @@ COCO = CUB.model_copy(
     }
 )  # fmt: skip
 """The paper's MS-COCO (§4.1, §C.2): as `cub`, but ResNet-152, 1,024 dimensions, 128 pairs a batch,
-random crops, β = 1e-5 and no uniformity (in our units, docs/ERRATA.md). The second learning rate,
-a tenth of the first, is that of the authors' code; the paper does not tell it.
+random crops, β = 1e-5 and no uniformity (our units: docs/science/errata.md). The second learning
+rate, a tenth of the first, is that of the authors' code; the paper does not tell it.
 """
 
 CUB_EFFNET = CUB.model_copy(
@@ -141,7 +141,7 @@ CUB_EFFNET_OVERLAP = CUB_EFFNET.model_copy(
     }
 )  # fmt: skip
 """`cub-effnet` with σ that means something: wider the more of an image or a caption is missing, and
-the wider, the fewer queries find what they should (docs/REAL.md), for about two points of
+the wider, the fewer queries find what they should (docs/results/real.md), for about two points of
 R-Precision, and images look for images far worse. `breadth` is what images need for it, and σ that
 learns as fast as the rest: under this likelihood that does not explode.
 """
@@ -212,7 +212,7 @@ VECTORS = OWN.model_copy(
 my/vectors --out runs/mine`, with `--set image.features=768 --set caption.features=768 --set
 dim=768` for another width. Means are the vectors themselves, which rank nearly as before; vectors
 of two models that know nothing of each other need `--set means=learned`. The folder has `train/`
-and `val/` with NumPy files, see docs/DATA.md.
+and `val/` with NumPy files, see docs/guide/data.md.
 """
 
 CLIP_HEADS = OWN.model_copy(

@@ -28,11 +28,11 @@ where this agrees, and where it does not.
 
 
 def report(out: Path, *, source: Path | None = None) -> list[Result]:
-    """Write the document of the results kept beside it, in results/; those of `source` come along.
+    """Write the document of the results kept beside it, in the folder of its name.
 
-    A result is kept as its record and its pictures.
+    The results of `source` come along. A result is kept as its record and its pictures.
     """
-    folder = out.parent / "results"
+    folder = out.with_suffix("")
     if source is not None:
         _take_in(source, folder)
     results = kept(folder)

@@ -129,7 +129,7 @@ CUB = World(
         "tuned and GloVe with 300; D = {recipe.dim} instead of 512; epochs on the heads: {epochs}, "
         "instead of 10 and then 50 on everything; 128 random pairs a batch, a caption's own image "
         "its only positive, for every method. Settings are the methods' defaults; those of a "
-        "search that treats all methods alike are the matter of docs/REAL.md."
+        "search that treats all methods alike are the matter of docs/results/real.md."
     ),
     every={"positives": "diagonal", "attention_hidden": 128},
     own={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},

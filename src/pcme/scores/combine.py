@@ -1,4 +1,4 @@
-"""Queries made of queries: all of these, any of these, this but not that (docs/ALGEBRA.md).
+"""Queries made of queries: all of these, any of these, this but not that (docs/guide/combine.md).
 
 A query is a small tree. Its leaves are what can be searched for: texts and pictures until `encoded`
 has made Gaussians (or points) of them. What it makes of a gallery is a match probability again, so
@@ -192,7 +192,7 @@ def all_of(
     """What all of the parts match; parts are texts, pictures, embeddings or queries.
 
     "probability" is Π p. "density" is one Gaussian, which any index of Gaussians can search; its
-    parts must be Gaussians themselves. docs/ALGEBRA.md compares them.
+    parts must be Gaussians themselves. docs/guide/combine.md compares them.
 
     >>> all_of(["a red bird"])
     "a red bird"
@@ -230,7 +230,7 @@ def product(parts: Sequence[Gaussian]) -> Gaussian:
     """The normalised product of densities: precisions add, means are weighted by them.
 
     1/σ² = Σ 1/σᵢ², μ = σ² Σ μᵢ/σᵢ². The mean is shorter than those of the parts where they differ,
-    and stays so: making it a unit vector again does not help (docs/ALGEBRA.md).
+    and stays so: making it a unit vector again does not help (docs/guide/combine.md).
 
     >>> one = Gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0]]))
     >>> two = product([one, Gaussian(torch.tensor([[2.0]]), torch.tensor([[0.0]]))])

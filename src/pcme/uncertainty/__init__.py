@@ -1,4 +1,4 @@
-"""What a model's numbers mean, and when it should say that it does not know (docs/CONFIDENCE.md).
+"""Calibration, confidence and refusal (docs/science/calibration.md).
 
 `pcme calibrate` fits a `Confidence` on held-out data and keeps it beside the model.
 """

@@ -4,7 +4,7 @@ The best of many is high by chance alone: the more items there are, the nearer i
 of a caption that nothing fits. Where x are calibrated log-odds, a share 1/(1 + eˣ) ≈ e⁻ˣ of the
 items at x are wrong, so that among n items the best wrong one stands near log n + c where a query's
 items are spread evenly over x. How much it grows when n grows e-fold is measured (about 1 for one
-model, a third for another: docs/CONFIDENCE.md), and taken off before a best hit is judged.
+model, a third for another: docs/science/calibration.md), and taken off before a best hit is judged.
 """
 
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ class WordGRU(CaptionNetwork):
 
     `readout` says where the sentence vectors are read: "final", each direction after its last step;
     or "last-word", both at the last word, as in the authors' code: the backward half has then seen
-    that word alone, which is always `<end>` (docs/ERRATA.md).
+    that word alone, which is always `<end>` (docs/science/errata.md).
 
     >>> words = WordGRU(torch.randn(9, 5), dim=8, generator=torch.Generator().manual_seed(0))
     >>> features = words(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2]))

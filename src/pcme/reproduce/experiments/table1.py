@@ -53,8 +53,8 @@ class Table1(Experiment):
     where: ClassVar[str] = "Table 1; Table E.1 and Fig. E.1"
     differs: ClassVar[str] = (
         "KL has the right sign and constant here, and what the paper calls JS is the mean of both "
-        "KLs (docs/ERRATA.md). A gallery keeps J samples of an item, not J². A step is a product "
-        "and a sum; times are of one thread of a machine that does other things too."
+        "KLs (docs/science/errata.md). A gallery keeps J samples of an item, not J². A step is a "
+        "product and a sum; times are of one thread of a machine that does other things too."
     )
 
     def tables(self, world: World) -> tuple[Table, ...]:
