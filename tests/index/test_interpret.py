@@ -60,12 +60,33 @@ def test_a_combination_is_made_of_calibrated_parts(world):
         assert hit.raw_probability is None
 
 
-def test_an_embedding_has_no_side_to_be_placed_in(world):
+def test_embedded_queries_are_judged_like_their_texts(world):
     index, _ = world
-    query = index._reader.single("a bird")
-    found = index.search(query)
-    assert found.query.percentile is None
-    assert found.ids == index.search("a bird").ids
+    texts = ["a bird", "a red bird"]
+    expected = index.search_many(texts)
+    embedded = index._encoder.model.encode_captions(texts)
+    found = index.search_many(embedded, query_kind="caption")
+    for left, right in zip(found, expected, strict=True):
+        assert left.ids == right.ids
+        assert left.query.percentile == pytest.approx(right.query.percentile, rel=1e-3)
+        assert left.query.answerable == right.query.answerable
+    assert index.search_many(embedded)[0].query.percentile is None  # of which side is not known
+
+
+def test_embeddings_in_memory_are_calibrated_by_a_confidence_that_is_given(world):
+    index, confidence = world
+    model, dataset = index._encoder.model, split(images=40)
+    images = model.encode_images([dataset.images.load(n) for n in range(40)])
+    ids = [dataset.images.id(n) for n in range(40)]
+    other = SearchIndex.create("memory://", model, confidence=confidence)
+    other.add(images, {"number": list(range(40))}, ids=ids)
+    left, right = (one.search("a bird") for one in (other, index))
+    assert left.calibrated
+    assert left.ids == right.ids
+    assert [ids[hit.metadata["number"]] for hit in left] == left.ids
+    assert left.query.expected_matches == pytest.approx(right.query.expected_matches, rel=1e-5)
+    empty = SearchIndex.create("memory://", model)  # another one, though the path is the same
+    assert len(empty) == 0
 
 
 def test_hits_above_a_threshold(world):
@@ -73,7 +94,7 @@ def test_hits_above_a_threshold(world):
     middle = hits[20].match_probability
     assert all(hit.match_probability >= middle for hit in hits.above(middle))
     assert len(hits.above(middle)) == sum(hit.match_probability >= middle for hit in hits)
-    with pytest.raises(ConfigError, match="0 to 1"):
+    with pytest.raises(ConfigError, match=r"\[0, 1\]"):
         hits.above(1.1)
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from pcme import ConfigError, DataError, Points, SearchIndex
 from pcme.data.problems import Problems
-from pcme.index.items import Given
+from pcme.index.items import Embeddings
 from pcme.index.vector_files import NumpyVectors
 from tests.helpers import picture, random_gaussians, unless_annotations_are_enforced
 from tests.index.worlds import drawn, split, untrained
@@ -37,7 +37,7 @@ def test_folders_of_one_name_are_not_taken_for_one(index, tmp_path):
     with pytest.raises(DataError, match=r"A/photos/1\.png.*B/photos/1\.png.*--replace"):
         index.add(other)
     assert index.ids() == ["photos/1.png"]  # not even 0.png, which is new
-    assert index.add(other, existing="replace").replaced == 1
+    assert index.add(other, on_conflict="replace").replaced == 1
     assert index.add(other).present == 2
 
 
@@ -59,15 +59,15 @@ def test_an_image_is_not_taken_for_a_caption(index, tmp_path):
 
 def test_sources_that_go_in_together_have_ids_of_their_own(tmp_path):
     index, _ = drawn(tmp_path / "index", 0)
-    same = [Given(["x"], items_of(n), paths=["/a/x.jpg"]) for n in range(2)]
+    same = [Embeddings(["x"], items_of(n), paths=["/a/x.jpg"]) for n in range(2)]
     assert index.add(same).added == 1
     for path in (["/b/y.jpg"], None):
         pair = [
-            Given(["y"], items_of(0), paths=["/a/y.jpg"]),
-            Given(["y"], items_of(1), paths=path),
+            Embeddings(["y"], items_of(0), paths=["/a/y.jpg"]),
+            Embeddings(["y"], items_of(1), paths=path),
         ]
         with pytest.raises(DataError, match=r'id "y" - the image /a/y\.jpg and'):
-            index.add(pair, existing="replace")
+            index.add(pair, on_conflict="replace")
     assert index.ids() == ["x"]
 
 
@@ -77,7 +77,7 @@ def items_of(seed):
 
 def test_an_id_is_given_twice_however_far_apart(tmp_path):
     index, _ = drawn(tmp_path / "index", 0)
-    source = Given(["a", "b", "c", "a"], random_gaussians(4, 4, seed=0), chunk=2)
+    source = Embeddings(["a", "b", "c", "a"], random_gaussians(4, 4, seed=0), chunk=2)
     with pytest.raises(DataError, match='id "a" is given twice'):
         index.add(source)
     assert len(index) == 0
@@ -110,7 +110,7 @@ def test_ids_and_metadata_of_a_folder(index, tmp_path):
 
 
 def source_of_points(name):
-    return Given([name], Points(random_gaussians(1, 16, seed=0).mean[:, None]))
+    return Embeddings([name], Points(random_gaussians(1, 16, seed=0).mean[:, None]))
 
 
 def test_files_are_what_they_are_on_the_command_line(tmp_path):

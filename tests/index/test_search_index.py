@@ -86,10 +86,17 @@ def test_hits_carry_all_that_is_known(world):
 
 
 def test_the_record_has_exactly_the_keys_that_are_promised(world):
-    record = json.loads(json.dumps(world[0].search("a red bird", k=1).record()))
-    assert list(record) == ["query", "hits"]
-    assert list(record["query"]) == ["uncertainty", "percentile", "expected_matches", "answerable"]
-    assert list(record["hits"][0]) == ["rank", "id", "match_probability", "uncertainty", "metadata"]
+    index, _, dataset = world
+    record = json.loads(json.dumps(index.search("a red bird xylophone", k=1).record()))
+    assert list(record) == ["query", "hits", "searched", "calibrated", "exact"]
+    assert (record["searched"], record["calibrated"], record["exact"]) == (24 + 72, False, True)
+    query = ["uncertainty", "percentile", "expected_matches", "answerable", "note"]
+    assert list(record["query"]) == query
+    hit = ["rank", "id", "kind", "path", "text", "match_probability", "uncertainty", "metadata"]
+    assert list(record["hits"][0]) == hit
+    caption = index.search(dataset.captions[3], k=1, kind="caption").record()["hits"][0]
+    assert (caption["kind"], caption["path"]) == ("caption", None)
+    assert caption["text"] == dataset.captions[dataset.caption_ids.index(caption["id"])]
 
 
 def test_an_index_is_the_same_after_opening_it_again(world):
@@ -259,12 +266,12 @@ def test_replacing(tmp_path):
     index, items = drawn(tmp_path / "index")
     index.search(items[0])  # so that a stale copy would be noticed
     other = random_gaussians(2, 4, seed=9)
-    done = index.add(other, {"number": [-1, -2]}, ids=["00003", "new"], existing="replace")
+    done = index.add(other, {"number": [-1, -2]}, ids=["00003", "new"], on_conflict="replace")
     assert (done.added, done.replaced, len(index)) == (1, 1, 51)
     assert index.search(other[0], k=1)[0].metadata == {"number": -1}
     assert index.search(items[3], k=1).ids != ["00003"]
     with pytest.raises(DataError, match='id "00003" is in the index already'):
-        index.add(other[:1], ids=["00003"], existing="error")
+        index.add(other[:1], ids=["00003"], on_conflict="error")
 
 
 def test_deleting(tmp_path):

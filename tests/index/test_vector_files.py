@@ -49,7 +49,7 @@ def test_files_of_one_name_are_told_apart_by_their_numbers(tmp_path, vectors, su
     with pytest.raises(DataError, match=r'"a/0" is that of another item .* one of other numbers'):
         index.add(tmp_path / "B" / f"a.{suffix}")
     assert len(index) == 3
-    assert index.add(tmp_path / "B" / f"a.{suffix}", existing="replace").replaced == 3
+    assert index.add(tmp_path / "B" / f"a.{suffix}", on_conflict="replace").replaced == 3
 
 
 def test_with_log_sigma_beside_it_they_are_gaussians(tmp_path):

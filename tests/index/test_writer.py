@@ -22,7 +22,7 @@ def test_a_name_that_the_engine_cannot_read_never_becomes_a_column(tmp_path, nam
 def test_any_other_name_does(tmp_path, name):
     index, items = drawn(tmp_path / "index", 3)
     index.add(items[:1], {name: [1]}, ids=["new"])
-    index.add(items[:1], {name: [2]}, ids=["new"], existing="replace")
+    index.add(items[:1], {name: [2]}, ids=["new"], on_conflict="replace")
     assert index.search(items[0], where="id = 'new'")[0].metadata == {name: 2}
 
 

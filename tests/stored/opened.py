@@ -168,11 +168,17 @@ def sampled(tensor):
 
 
 def found(hits):
-    """A search's hits as JSON has them, with what --json leaves out."""
+    """A search's hits with the keys that JSON had in 0.1, and with what it left out then."""
+    record = hits.record()
+    query = ("uncertainty", "percentile", "expected_matches", "answerable")
+    hit = ("rank", "id", "match_probability", "uncertainty", "metadata")
     more = ("score", "raw_probability", "kind", "text")
-    shown = [{name: getattr(hit, name) for name in more} for hit in hits]
-    known = {"searched": hits.searched, "calibrated": hits.calibrated, "exact": hits.exact}
-    return {**hits.record(), **known, "more": shown}
+    return {
+        "query": {name: record["query"][name] for name in query},
+        "hits": [{name: one[name] for name in hit} for one in record["hits"]],
+        **{name: record[name] for name in ("searched", "calibrated", "exact")},
+        "more": [{name: getattr(one, name) for name in more} for one in hits],
+    }
 
 
 def searched(folder, model):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pcme.index.checking import Verified
     from pcme.index.description import Description
     from pcme.index.tuning import Tuning
-    from pcme.index.writer import Existing
+    from pcme.index.writer import OnConflict
 
 __all__ = ["app"]
 
@@ -106,9 +106,9 @@ def add(
     ]
     if metadata is not None:
         found = with_metadata(found, metadata_file(metadata))
-    existing: Existing = "replace" if replace else "skip"
+    on_conflict: OnConflict = "replace" if replace else "skip"
     with progress_bar() as bar:
-        done = index.add(found, existing=existing, problems=problems, progress=bar("items"))
+        done = index.add(found, on_conflict=on_conflict, problems=problems, progress=bar("items"))
     if as_json:
         counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
         print_json({**counts, "rows": len(index), "problems": problems.record()})

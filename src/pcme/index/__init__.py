@@ -1,7 +1,8 @@
-"""The search index: storage and retrieval (docs/guide/search.md)."""
+"""The search index: images and captions in, hits with probabilities out (docs/guide/search.md)."""
 
-from pcme.index.hits import Asked, Hit, Hits
+from pcme.index.hits import Hit, Hits, QueryInfo
+from pcme.index.items import Embeddings
 from pcme.index.search_index import SearchIndex
 from pcme.index.writer import Added
 
-__all__ = ["Added", "Asked", "Hit", "Hits", "SearchIndex"]
+__all__ = ["Added", "Embeddings", "Hit", "Hits", "QueryInfo", "SearchIndex"]

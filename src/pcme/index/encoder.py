@@ -23,22 +23,32 @@ Progress = Callable[[int, int], None]
 
 
 class Encoder:
-    """A model in memory, or a folder that has one."""
+    """A model in memory, or a folder that has one; its confidence, given or found beside it."""
 
-    def __init__(self, model: Model | str | Path | None, expected: ModelId | None = None) -> None:
+    def __init__(
+        self,
+        model: Model | str | Path | None,
+        expected: ModelId | None = None,
+        confidence: Confidence | None = None,
+    ) -> None:
         self.folder = Path(model) if isinstance(model, str | Path) else None
         self._expected = expected
         self._model: Model | None = None
-        self._confidence: Confidence | None = None
-        self._looked = False
+        self._confidence = confidence
+        self._looked = confidence is not None
         if isinstance(model, Model):
             self._model = self._checked(model)
 
     @classmethod
-    def of_index(cls, settings: Settings, model: Model | str | Path | None) -> "Encoder":
-        """That of an index: the model given, or the one whose folder it remembers."""
+    def of_index(
+        cls,
+        settings: Settings,
+        model: Model | str | Path | None,
+        confidence: Confidence | None = None,
+    ) -> "Encoder":
+        """The encoder of an index: the model given, or the one whose folder it remembers."""
         remembered = settings.model.folder if settings.model else None
-        return cls(remembered if model is None else model, settings.model)
+        return cls(remembered if model is None else model, settings.model, confidence)
 
     @property
     def model(self) -> Model:

@@ -1,18 +1,18 @@
-"""Hits: what a search has found, and how sure it is of it."""
+"""Hits: the result of a search, with a probability per hit and what is known of the query."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 
 from pcme.errors import ConfigError
 
-__all__ = ["Asked", "Hit", "Hits"]
+__all__ = ["Hit", "Hits", "QueryInfo"]
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One item that was found."""
+    """One retrieved item."""
 
     rank: int
     id: str
@@ -20,9 +20,9 @@ class Hit:
     score: float
     """The model's own score, by which hits are ordered; for most models a log probability."""
     match_probability: float | None
-    """Calibrated if the hits are; None where the score is no probability."""
+    """Calibrated if the hits are; None where the score is not a probability."""
     raw_probability: float | None
-    """As the model has it."""
+    """The model's own probability; None where there is none, and for a combined query."""
     uncertainty: float | None
     """The geometric mean of σ; None for a point."""
     path: str | None = None
@@ -31,37 +31,39 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryInfo:
     """What is known of the query."""
 
     uncertainty: float | None
+    """The geometric mean of σ; None for a point and for a combined query."""
     percentile: float | None
-    """Share, in percent, of the calibration's queries that are less uncertain."""
+    """Percentage of the calibration queries that are less uncertain."""
     expected_matches: float | None
-    """Σ match probability of all that was searched; beyond some thousand items from a sample."""
+    """Σ match probability over all items searched; beyond some thousand items estimated."""
     answerable: bool | None
     """Whether anything here matches, as far as the model knows."""
     note: str | None = None
-    """What a person should know before believing the hits."""
+    """A reason to doubt the hits, such as words that the model does not know."""
 
 
 @dataclass(frozen=True)
 class Hits:
-    """The best items, best first; `searched` says among how many.
+    """The best items, best first.
 
-    >>> asked = Asked(0.1, None, 1.5, True)
-    >>> hits = Hits(asked, (Hit(1, "a.jpg", "image", -0.1, 0.9, 0.9, 0.05),), 10, False, True)
+    >>> query = QueryInfo(0.1, None, 1.5, True)
+    >>> hits = Hits(query, (Hit(1, "a.jpg", "image", -0.1, 0.9, 0.9, 0.05),), 10, False, True)
     >>> len(hits), hits.ids, hits[0].match_probability
     (1, ['a.jpg'], 0.9)
     """
 
-    query: Asked
+    query: QueryInfo
     hits: tuple[Hit, ...]
     searched: int
+    """The number of items searched."""
     calibrated: bool
-    """False: probabilities are the model's own, which may be far too sure (`pcme calibrate`)."""
+    """False: probabilities are the model's own, and may be overconfident (`pcme calibrate`)."""
     exact: bool
-    """Whether the ids are those of a search through everything; else nearly (`pcme index tune`)."""
+    """True: the k best of all items, with proof; else nearly (`pcme index tune`)."""
 
     @property
     def ids(self) -> list[str]:
@@ -69,24 +71,26 @@ class Hits:
         return [hit.id for hit in self.hits]
 
     def above(self, threshold: float) -> "Hits":
-        """Only hits whose match probability is at least this."""
+        """Only hits whose match probability is at least `threshold`."""
         if not 0 <= threshold <= 1:
-            raise ConfigError(f"a threshold is a probability, 0 to 1 - got {threshold}")
+            raise ConfigError(f"threshold: must be a probability in [0, 1], got {threshold}.")
         if any(hit.match_probability is None for hit in self.hits):
             raise ConfigError(
-                "these hits are ranked by a distance, which is no probability - leave out the "
-                "threshold, or make an index with a score such as csd_prob"
+                "threshold: these hits have no match probability, their score is a distance. "
+                "Leave the threshold out, or create an index with a score such as csd_prob."
             )
-        kept = (hit for hit in self.hits if (hit.match_probability or 0.0) >= threshold)
-        return replace(self, hits=tuple(kept))
+        passing = (hit for hit in self.hits if (hit.match_probability or 0.0) >= threshold)
+        return replace(self, hits=tuple(passing))
 
     def record(self) -> dict[str, object]:
-        """For JSON: `pcme search --json` prints exactly this."""
-        query = ("uncertainty", "percentile", "expected_matches", "answerable")
-        hit = ("rank", "id", "match_probability", "uncertainty", "metadata")
+        """The JSON that `pcme search --json` prints."""
+        hit = ("rank", "id", "kind", "path", "text", "match_probability", "uncertainty", "metadata")
         return {
-            "query": {name: getattr(self.query, name) for name in query},
+            "query": asdict(self.query),
             "hits": [{name: _plain(getattr(one, name)) for name in hit} for one in self.hits],
+            "searched": self.searched,
+            "calibrated": self.calibrated,
+            "exact": self.exact,
         }
 
     def __len__(self) -> int:
@@ -95,12 +99,12 @@ class Hits:
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
-    def __getitem__(self, place: int) -> Hit:
-        return self.hits[place]
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]
 
 
 def _plain(value: object) -> object:
-    """What JSON can hold: dates as ISO 8601, bytes as text, other things as they are written.
+    """A value that JSON can hold: dates as ISO 8601, bytes as text, other things as `str`.
 
     >>> _plain({"seen": date(2001, 5, 1), "sizes": [Decimal("1.5")]})
     {'seen': '2001-05-01', 'sizes': [1.5]}

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 
 from pcme.errors import ConfigError
-from pcme.index.hits import Asked, Hit, Hits
+from pcme.index.hits import Hit, Hits, QueryInfo
 from pcme.index.rows import metadata_of
 from pcme.index.wanted import Answer, Wanted
 from pcme.uncertainty import Confidence
@@ -76,12 +76,14 @@ class Judge:
             return best >= SURE
         return self.confidence.answerable(best, gallery=searched)
 
-    def _asked(self, wanted: Wanted, answer: Answer, p: Float64[np.ndarray, " k"] | None) -> Asked:
+    def _asked(
+        self, wanted: Wanted, answer: Answer, p: Float64[np.ndarray, " k"] | None
+    ) -> QueryInfo:
         if p is None:
-            return Asked(wanted.uncertainty(), None, None, None, wanted.note)
+            return QueryInfo(wanted.uncertainty(), None, None, None, wanted.note)
         expected = answer.expected(lambda scores: self._probability(wanted, scores))
         best = float(p[0]) if len(p) else 0.0
-        return Asked(
+        return QueryInfo(
             wanted.uncertainty(),
             self._percentile(wanted),
             expected,

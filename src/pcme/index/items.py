@@ -26,7 +26,7 @@ from pcme.index.encoder import Encoder, Picture
 from pcme.index.origins import Origin, origins_of
 from pcme.index.rows import Kind, Rows, checked_ids, metadata_table
 
-__all__ = ["Captions", "Given", "Loose", "Pictures", "Source"]
+__all__ = ["Captions", "Embeddings", "ImageList", "Pictures", "Source"]
 __all__ += ["captions_of", "images_below", "images_of", "require_distinct"]
 
 
@@ -53,7 +53,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Given(Source):
+class Embeddings(Source):
     """Embeddings that are there already."""
 
     ids: Sequence[str]
@@ -173,7 +173,7 @@ class Captions(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class Loose(ImageSource):
+class ImageList(ImageSource):
     """Pictures given one by one: files, or images in memory."""
 
     pictures: Sequence[Picture]

@@ -9,14 +9,17 @@ from PIL import Image
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.encoder import Encoder
+from pcme.index.rows import Kind
 from pcme.index.settings import Settings
-from pcme.index.wanted import Wanted
+from pcme.index.wanted import Side, Wanted
 from pcme.scores import combine
 
 __all__ = ["Query", "Reader", "combined"]
 
 Query = str | Path | Image.Image | Embedding | combine.Query
-"""Text, a picture (a path or an image), an embedding, or a combination of these."""
+"""Text, an image (a path or a PIL image), an embedding, or a combination of these."""
+SIDES: dict[Kind, Side] = {"image": "images", "caption": "captions"}
+"""Which side of the model an item of this kind comes through."""
 
 
 def combined(
@@ -46,8 +49,10 @@ class Reader:
     settings: Settings
     encoder: Encoder
 
-    def wanted(self, query: Query) -> Wanted:
-        """The query, encoded."""
+    def wanted(self, query: Query, kind: Kind | None = None) -> Wanted:
+        """The query, encoded; `kind` says what a query is of that is an embedding already."""
+        if isinstance(query, Gaussian | Points):
+            return Wanted(self._fitted(query), side=None if kind is None else SIDES[kind])
         if not isinstance(query, combine.Query):
             return self._single(query)
         notes: list[str] = []

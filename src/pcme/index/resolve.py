@@ -22,8 +22,8 @@ from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.encoder import Encoder, Picture
 from pcme.index.items import (
     Captions,
-    Given,
-    Loose,
+    Embeddings,
+    ImageList,
     Pictures,
     Source,
     captions_of,
@@ -53,7 +53,7 @@ def sources_of(
     if isinstance(items, Gaussian | Points):
         if ids is None:
             raise DataError("embeddings need ids - give one for each")
-        return [Given(ids, items, kind, metadata=metadata_table(metadata, len(items)))]
+        return [Embeddings(ids, items, kind, metadata=metadata_table(metadata, len(items)))]
     if isinstance(items, Path) and not items.exists():
         raise DataError(f"{items} is neither a folder nor a file - check the path")
     if isinstance(items, str | Path):
@@ -83,7 +83,7 @@ def sources(
     path = Path(where)
     if path.suffix.lower() in IMAGE_SUFFIXES:
         _require_whole(where, "a picture", splits, kinds)
-        return [Pictures(Loose([path]), [str(path)])]
+        return [Pictures(ImageList([path]), [str(path)])]
     if path.suffix == ".txt" and path.is_file():
         _require_whole(where, "a file of captions", splits)
         return [_lines(path)]
@@ -186,7 +186,7 @@ def _rows_by_id(table: pa.Table) -> dict[str, int]:
 
 
 def _row_of(one: str, source: Source, rows: Mapping[str, int]) -> int | None:
-    alone = isinstance(source, Pictures) and isinstance(source.images, Loose)
+    alone = isinstance(source, Pictures) and isinstance(source.images, ImageList)
     return rows.get(one, rows.get(Path(one).name if alone else one.partition("/")[2]))
 
 
@@ -200,7 +200,7 @@ def _described(found: list[Source], metadata: Metadata, ids: Sequence[str] | Non
             "add each with its own"
         )
     (source,) = found
-    if not isinstance(source, Given | Pictures | Captions):
+    if not isinstance(source, Embeddings | Pictures | Captions):
         raise ConfigError(
             "a file of vectors has its own ids and metadata, in columns of a Parquet file - write "
             "them there, or give the vectors as Points or a Gaussian"
@@ -217,7 +217,7 @@ def _one_by_one(items: Sequence[Picture], ids: Sequence[str] | None, kind: Kind)
     if ids is None and any(isinstance(item, Image.Image) for item in items):
         raise DataError("pictures in memory need ids - give one for each")
     names = [str(item) for item in items]
-    return Captions(names, names) if kind == "caption" else Pictures(Loose(items), names)
+    return Captions(names, names) if kind == "caption" else Pictures(ImageList(items), names)
 
 
 def _require_whole(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pcme import scores
 from pcme.data.problems import Problems
-from pcme.embedding import joined
+from pcme.embedding import Embedding, joined
 from pcme.errors import ConfigError
 from pcme.index.approximate import lift_in
 from pcme.index.checking import Verified, verify
@@ -34,10 +34,11 @@ from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuner import compacted, tuned
 from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins, tuning_in
-from pcme.index.writer import Added, Existing, Writer
+from pcme.index.writer import Added, OnConflict, Writer
 from pcme.model import Model
 from pcme.retrieval.ranking import checked_k
 from pcme.scores.base import LogProbability, Score
+from pcme.uncertainty import Confidence
 
 __all__ = ["SearchIndex"]
 
@@ -45,13 +46,23 @@ Progress = Callable[[int, int], None]
 
 
 class SearchIndex:
-    """An index on disk (or at an object store's URI) and the model it belongs to."""
+    """An index on disk (or at an object store's URI) and the model it belongs to.
+
+    Embeddings that exist already go in and are searched for without encoding anything again. With
+    "memory://" as its path an index leaves nothing on the disk::
+
+        index = SearchIndex.create("memory://", model, confidence=confidence)
+        index.add(images, {"number": range(len(images))}, ids=ids)  # a Gaussian, or Points
+        for hits in index.search_many(captions, k=6, query_kind="caption"):
+            hits.query.expected_matches, hits.query.answerable, hits.query.percentile
+            hits[0].id, hits[0].match_probability, hits.calibrated
+    """
 
     def __init__(self, store: Store, settings: Settings, encoder: Encoder) -> None:
         self._store, self.settings, self._encoder = store, settings, encoder
         self._reader = Reader(settings, encoder)
         self._writer = Writer(settings, store, encoder)
-        # With a version of its own: what a search reads must not become another while it reads.
+        # A version of its own: a search must not see the table change while it reads.
         self._finder = Finder(settings, store.twin(), encoder)
 
     @classmethod
@@ -64,37 +75,44 @@ class SearchIndex:
         score: Score | str | None = None,
         spread: Spread | None = None,
         columns: Mapping[str, str] | None = None,
+        confidence: Confidence | None = None,
     ) -> "SearchIndex":
-        """A new, empty index in a folder, or at a URI such as s3://bucket/birds.
+        """Create an empty index in a folder, or at a URI such as s3://bucket/birds or memory://.
 
-        `model` is a run's folder, or a model. Without one the index is for vectors of your own, and
-        `dim`, `score` ("mean") and `spread` ("none") say what they are. `columns` are {name: Arrow
-        type} of metadata; columns that come later with items get the type of their values.
+        `model` is a model, or the folder of one. Without it the index is for vectors of your own,
+        described by `dim`, `score` (default "mean") and `spread` (default "none"). `columns` are
+        {name: Arrow type} of metadata; columns that come later with items get the type of their
+        values. `confidence` calibrates the hits (default: that in the model's folder).
         """
-        encoder = Encoder(model)
+        encoder = Encoder(model, confidence=confidence)
         if model is None:
             settings = _settings(dim, score, spread)
         elif (dim, score, spread) == (None, None, None):
             settings = encoder.settings()
         else:
-            own = {"dim": dim, "score": score, "spread": spread}
-            named = ", ".join(name for name, value in own.items() if value is not None)
+            given = {"dim": dim, "score": score, "spread": spread}
+            named = ", ".join(name for name, value in given.items() if value is not None)
             raise ConfigError(
-                f"a model decides dim, score and spread itself - got {named} as well - leave them "
-                "out, or the model"
+                f"{named}: decided by the model, got both. Leave out {named}, or the model."
             )
         store = Store.create(str(path), schema(settings, width_of(settings), columns or {}))
         return cls(store, settings, encoder)
 
     @classmethod
-    def open(cls, path: str | Path, model: Model | str | Path | None = None) -> "SearchIndex":
-        """The index at `path`; its model is the one it remembers, unless another place is given.
+    def open(
+        cls,
+        path: str | Path,
+        model: Model | str | Path | None = None,
+        *,
+        confidence: Confidence | None = None,
+    ) -> "SearchIndex":
+        """Open the index at `path`, with the model it remembers unless another place is given.
 
-        A model is loaded when it is first needed, and refused when it is not the index's own.
+        A model is loaded when it is first needed, and refused if the index was not made with it.
         """
         store = Store.open(str(path))
         settings = Settings.from_json((store.schema.metadata or {}).get(b"pcme", b""), str(path))
-        return cls(store, settings, Encoder.of_index(settings, model))
+        return cls(store, settings, Encoder.of_index(settings, model, confidence))
 
     @property
     def path(self) -> str:
@@ -112,22 +130,22 @@ class SearchIndex:
         *,
         ids: Sequence[str] | None = None,
         kind: Kind = "image",
-        existing: Existing = "skip",
+        on_conflict: OnConflict = "skip",
         problems: Problems | None = None,
         progress: Progress = lambda done, total: None,
     ) -> Added:
-        """Add a folder of images, pictures or captions (kind="caption"), a dataset, or embeddings.
+        """Add a folder of images, images or captions (kind="caption"), a dataset, or embeddings.
 
-        Text is a path or the name of a dataset, as in `pcme index add`. Ids are given, or the names
-        of files, or those of a dataset; metadata are one value an item. Items whose id is there
-        already are skipped, unless `existing` says otherwise; an id that is there with another path
-        or text is an error. What cannot be used is left out and reported to `problems`; without
-        these the first such item is an error. Written in pieces: whatever `progress` has counted is
-        in the index for good, and after an interruption the same call goes on from there.
+        A text is a path or the name of a dataset, as in `pcme index add`. Ids default to file names
+        or to those of the dataset; metadata have one value per item. Items whose id exists are
+        skipped unless `on_conflict` says otherwise; an id that exists with another path or text is
+        an error. Unusable items are left out and reported to `problems`; without it the first one
+        is an error. Items are written in chunks: those that `progress` has counted are stored for
+        good, and after an interruption the same call resumes.
         """
         noted = Problems(strict=True) if problems is None else problems
         found = sources_of(items, metadata, ids, kind, noted)
-        return self._writer.add(found, existing, noted, progress)
+        return self._writer.add(found, on_conflict, noted, progress)
 
     def delete(self, ids: Sequence[str] | str | None = None, *, where: str | None = None) -> int:
         """Remove the items with these ids, or all that match a filter; says how many there were."""
@@ -164,19 +182,23 @@ class SearchIndex:
 
     def search_many(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[Query] | Embedding,
         k: int = 10,
         *,
         where: str | None = None,
         kind: Kind | None = None,
         exact: bool | None = None,
         min_coverage: float | None = None,
+        query_kind: Kind | None = None,
     ) -> list[Hits]:
-        """The same for several queries, which are looked for together."""
+        """`search` for several queries in one pass; embeddings are one query per row.
+
+        `query_kind` says what embedded queries are of: their percentile is then known too.
+        """
         checked_k(k)
         is_probability = isinstance(self.settings.score.create(), LogProbability)
         judge = Judge.covering(is_probability, self._encoder.confidence, min_coverage)
-        wanted = [self._reader.wanted(query) for query in queries]
+        wanted = [self._reader.wanted(queries[n], query_kind) for n in range(len(queries))]
         found = self._finder.found(wanted, k, where=_clause(where, kind), exact=exact)
         return [judge.hits(*pair, found.known) for pair in zip(wanted, found.answers, strict=True)]
 

@@ -19,10 +19,10 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.vector_files import NumpyVectors, ParquetVectors
 
-__all__ = ["Added", "Existing", "Writer"]
+__all__ = ["Added", "OnConflict", "Writer"]
 
 Progress = Callable[[int, int], None]
-Existing = Literal["skip", "replace", "error"]
+OnConflict = Literal["skip", "replace", "error"]
 """What to do with an item whose id is in the index already."""
 IDS_AT_ONCE = 500
 
@@ -53,7 +53,7 @@ class Writer:
     def add(
         self,
         sources: Sequence[Source],
-        existing: Existing,
+        on_conflict: OnConflict,
         problems: Problems,
         progress: Progress,
     ) -> Added:
@@ -61,13 +61,13 @@ class Writer:
 
         `progress` counts what is in the index for good.
         """
-        if existing not in get_args(Existing):
-            raise ConfigError(f'existing is skip, replace or error - got "{existing}"')
-        there = self._there(sources, existing)
+        if on_conflict not in get_args(OnConflict):
+            raise ConfigError(f'on_conflict is skip, replace or error - got "{on_conflict}"')
+        there = self._there(sources, on_conflict)
         done, count, total = Added(), 0, sum(len(source.ids) for source in sources)
         for source in sources:
             for places in _pieces(source):
-                done += self._piece(source, places, there, existing, problems)
+                done += self._piece(source, places, there, on_conflict, problems)
                 count += len(places)
                 progress(count, total)
         return done
@@ -98,7 +98,7 @@ class Writer:
                 lift.width, columns, lambda table: lift.items(embedding_of(table))
             )
 
-    def _there(self, sources: Sequence[Source], existing: Existing) -> set[str]:
+    def _there(self, sources: Sequence[Source], on_conflict: OnConflict) -> set[str]:
         """The ids that the index has already, and may have."""
         require_distinct(sources)
         self.store.version()
@@ -107,11 +107,11 @@ class Writer:
             self._require_own_model(source)
             for places in _pieces(source):
                 stored = self._stored([source.ids[n] for n in places])
-                if existing == "error" and stored:
+                if on_conflict == "error" and stored:
                     raise DataError(
                         f'id "{min(stored)}" is in the index already - give another, or replace it'
                     )
-                if existing == "skip":
+                if on_conflict == "skip":
                     self._require_same(source, places, stored)
                 found |= stored.keys()
         return found
@@ -162,16 +162,16 @@ class Writer:
         source: Source,
         places: range,
         there: set[str],
-        existing: Existing,
+        on_conflict: OnConflict,
         problems: Problems,
     ) -> Added:
         """Embeddings are made before the lock is taken, and only of what is new."""
-        new = [n for n in places if existing == "replace" or source.ids[n] not in there]
+        new = [n for n in places if on_conflict == "replace" or source.ids[n] not in there]
         rows = source.rows(new, self.encoder, problems) if new else None
         done = Added(present=len(places) - len(new))
-        return done if rows is None else done + self._write(rows, existing)
+        return done if rows is None else done + self._write(rows, on_conflict)
 
-    def _write(self, rows: Rows, existing: Existing) -> Added:
+    def _write(self, rows: Rows, on_conflict: OnConflict) -> Added:
         fitted = self.settings.fitted(rows.embedding, "an embedding to add")
         rows = replace(rows, embedding=fitted)
         with self.store.writing():
@@ -179,7 +179,7 @@ class Writer:
             if not there:
                 self.store.append(self._table(rows))
                 return Added(added=len(rows))
-            if existing == "replace":
+            if on_conflict == "replace":
                 self.store.upsert(self._table(rows))
                 return Added(added=len(rows) - len(there), replaced=len(there))
             rest = rows.picked([n for n, one in enumerate(rows.ids) if one not in there])
