@@ -54,7 +54,7 @@ def test_aviary_writes_captions_that_fit_nothing():
 
 def test_elsewhere_the_matches_are_taken_away():
     of = subject()
-    plain = replace(of.found.dataset, writer=None)
+    plain = replace(of.embedded.dataset, writer=None)
     other = Subject.of(of.model, evaluation.Embedded(plain, of.images, of.captions))
     found = Calibration().compute(other).nothing
     p = of.model.score()(of.captions, of.images).double().exp().numpy()

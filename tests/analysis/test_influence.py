@@ -41,7 +41,7 @@ def test_captions_too_short_to_lose_a_word_are_an_error():
     whole = world()
     short = whole.subset([0])
     object.__setattr__(short, "captions", ("a bird",) * 5)
-    found = subject().found
+    found = subject().embedded
     of = Subject.of(untrained(), type(found)(short, found.images[:1], found.captions[:5]))
     with pytest.raises(DataError, match="nothing to leave out"):
         Influence().compute(of)

@@ -1,63 +1,24 @@
-"""Evaluating a run: the right split, kept features, clear errors."""
+"""Opening a run: its data, its split, cached features, clear errors."""
 
-import json
-
-import numpy as np
 import pytest
+import torch
 
-from pcme import ConfigError, FormatError, data, load, recipes
-from pcme.data.problems import Problems
-from pcme.evaluation import Evaluation, embed, evaluate, evaluated
-from pcme.evaluation.open_run import dataset_of, split_of
-from tests.evaluation.models import saved, untrained
+from pcme import ConfigError, FormatError, data, recipes
+from pcme.evaluation.open_run import find_dataset, load_split, open_run
+from tests.evaluation.models import untrained
 from tests.helpers import picture
 
 
-def test_a_run_is_judged_on_its_test_split_by_its_own_score(tmp_path):
-    folder = untrained(tmp_path / "run")
-    seen = []
-    report = evaluate(folder, waiting=lambda *step: seen.append(step))
-    (found,) = report.results
-    model = load(folder)
-    split = data.create("aviary", **model.recipe.data.params).load("test")
-    embedded = embed(model, split, Problems())
-    again = evaluated(model.score(), embedded.images, embedded.captions, split)
-    assert found.record() == again.record()
-    assert (found.dataset, found.score, found.gallery) == ("aviary/test", "overlap", 12)
-    assert not report.problems
-    assert {what for what, *_ in seen} == {"images", "captions", "scores: overlap"}
-    assert all(done <= total for _, done, total in seen)
-
-
-def test_other_splits_and_several_scores(tmp_path):
-    report = evaluate(untrained(tmp_path), split="val", scores="mean,w2")
-    assert [result.score for result in report.results] == ["mean", "w2"]
-    assert {result.dataset for result in report.results} == {"aviary/val"}
-    assert len({result.digest for result in report.results}) == 1
-
-
-def test_features_of_a_backbone_that_nobody_changed_are_kept(tmp_path, monkeypatch):
+def test_features_of_a_backbone_that_is_frozen_are_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
     frozen = untrained(tmp_path / "frozen", "phases.1.backbone=frozen")
-    first = evaluate(frozen).results[0]
+    first = open_run(frozen).embedded
     assert any((tmp_path / "cache").rglob("*"))
     monkeypatch.setattr(
         "pcme.data.aviary.dataset.Drawn.load", lambda *_: pytest.fail("drawn again")
     )
-    again = evaluate(frozen).results[0]
-    np.testing.assert_array_equal(first.t2i.values["rank"], again.t2i.values["rank"])
-
-
-def test_everything_is_saved_with_intervals(tmp_path):
-    report = evaluate(untrained(tmp_path / "run"), scores="mean,w2")
-    report.save(tmp_path / "out")
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["mean.npz", "summary.json", "w2.npz"]
-    assert Evaluation.load(tmp_path / "out" / "w2.npz").record() == report.results[1].record()
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert summary[1]["cost"]["space"] == "O(2N)"
-    low, high = summary[0]["intervals"]["t2i"]["r_precision"]
-    assert low <= summary[0]["t2i"]["r_precision"] <= high
+    again = open_run(frozen).embedded
+    assert torch.equal(first.images.mean, again.images.mean)
 
 
 def own_folder(root):
@@ -74,75 +35,57 @@ def test_images_that_were_held_back_are_a_split(tmp_path):
     root = own_folder(tmp_path / "photos")
     wanted = ["data.kind=table", "train_split=all", "validation.share=0.5"]
     recipe = recipes.get("own").changed(wanted)
-    held = split_of(recipe, "val", data_root=root)
+    held = load_split(recipe, "val", data_root=root)
     rest, again = data.find(root).load(recipe.train_split).divided(0.5)
     assert tuple(held.captions) == tuple(again.captions)
     assert not {*held.captions} & {*rest.captions}
-    with pytest.raises(ConfigError, match=r'no split "test" - it has: all, val \(held back\)'):
-        split_of(recipe, "test", data_root=root)
-
-
-def coco_folder(root):
-    """Karpathy's layout with three test images and their objects."""
-    entries = []
-    for number in (7, 5, 6):
-        name = f"COCO_val2014_{number:012}.jpg"
-        picture(root / "val2014" / name)
-        said = [{"raw": f"image {number}, {c}", "sentid": 10 * number + c} for c in range(5)]
-        entry = {"filepath": "val2014", "filename": name, "cocoid": number, "split": "test"}
-        entries.append({**entry, "sentences": said})
-    (root / "dataset_coco.json").write_text(json.dumps({"images": entries}))
-    objects = {
-        "categories": [{"id": 1, "name": "person"}, {"id": 2, "name": "cat"}],
-        "annotations": [{"image_id": n, "category_id": c} for n, c in ((7, 1), (5, 1), (6, 2))],
-    }
-    (root / "annotations").mkdir()
-    (root / "annotations" / "instances_val2014.json").write_text(json.dumps(objects))
-    return root
-
-
-def test_a_part_of_coco_has_pmrp_and_says_what_it_lacks(tmp_path):
-    root = coco_folder(tmp_path / "coco")
-    recipe = recipes.get("aviary-tiny").changed(['data={"kind": "coco"}'])
-    report = evaluate(saved(tmp_path / "run", recipe), data_root=root)
-    kinds = [note.partition(":")[0] for note in report.notes]
-    assert kinds == ["no 1K", "no ECCV Caption, no CxC"]
-    (found,) = report.results
-    assert found.t2i.ids[:2] == ("70", "71")
-    assert found.t2i.values["chance"].tolist() == pytest.approx([1 / 3] * 15)
-    assert np.isfinite(found.t2i.values["pmrp@0"]).all()
-    assert found.i2t.clusters.tolist() == [0, 1, 2]
+    with pytest.raises(ConfigError, match=r'no split "test", it has all, val \(held out\)'):
+        load_split(recipe, "test", data_root=root)
 
 
 def test_a_split_that_is_not_there_names_those_that_are(tmp_path):
-    folder = untrained(tmp_path)
-    with pytest.raises(ConfigError, match='no split "tets" - it has: train, val, test'):
-        evaluate(folder, split="tets")
-
-
-def test_a_wrong_score_is_said_before_anything_is_embedded(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcme.evaluation.open_run.embed", lambda *_, **__: pytest.fail("embedded"))
-    with pytest.raises(ConfigError, match='Did you mean "mean"'):
-        evaluate(untrained(tmp_path), scores="maen")
+    subject = open_run(untrained(tmp_path), split="tets")
+    with pytest.raises(ConfigError, match='no split "tets", it has train, val, test'):
+        subject.embedded  # noqa: B018 - the property loads
 
 
 def test_data_is_looked_for_where_the_user_says(tmp_path, monkeypatch):
     monkeypatch.delenv("PCME_DATA", raising=False)
     recipe = recipes.get("cub")
     with pytest.raises(ConfigError, match="PCME_DATA is not set"):
-        dataset_of(recipe)
-    assert dataset_of(recipe, tmp_path).root == tmp_path
-    assert dataset_of(recipe.changed([f'data.root="{tmp_path}"'])).root == tmp_path
+        find_dataset(recipe)
+    assert find_dataset(recipe, tmp_path).root == tmp_path
+    assert find_dataset(recipe.changed([f'data.root="{tmp_path}"'])).root == tmp_path
     (tmp_path / "cub").mkdir()
     monkeypatch.setenv("PCME_DATA", str(tmp_path))
-    assert dataset_of(recipe).root == tmp_path / "cub"
+    assert find_dataset(recipe).root == tmp_path / "cub"
+
+
+def test_fields_of_the_data_hold_wherever_its_folder_is_found(tmp_path, monkeypatch):
+    own_folder(tmp_path / "table")
+    monkeypatch.setenv("PCME_DATA", str(tmp_path))
+    recipe = recipes.get("own").changed(["data.kind=table", "data.match=class"])
+    assert find_dataset(recipe).match == "class"
+    with pytest.raises(ConfigError, match='"mach" is not a field'):
+        find_dataset(recipe.changed(["data.mach=class"]))
+
+
+def test_a_run_is_opened_without_reading_its_split(tmp_path, monkeypatch):
+    folder = untrained(tmp_path)
+    monkeypatch.setattr("pcme.data.aviary.dataset.Aviary.load", lambda *_: pytest.fail("loaded"))
+    subject = open_run(folder)
+    monkeypatch.undo()
+    assert subject.dataset.where == "aviary/test"
+    assert subject.embedded is subject.embedded
+    assert subject.protocol.dataset == "aviary/test"
+    assert open_run(subject.model).model is subject.model
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(FormatError, match=r"is not a model - it has no recipe\.json"):
-        evaluate(tmp_path)
+    with pytest.raises(FormatError, match=r"recipe\.json"):
+        open_run(tmp_path)
 
 
 def test_a_folder_for_data_that_is_drawn_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="aviary is drawn, not read, and has no folder"):
-        dataset_of(recipes.get("aviary-tiny"), tmp_path)
+    with pytest.raises(ConfigError, match="aviary: is drawn"):
+        find_dataset(recipes.get("aviary-tiny"), tmp_path)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pcme import load, scores
+from pcme import scores
 from pcme.embedding import Gaussian
-from pcme.evaluation import retrieval
+from pcme.evaluation import open_run, retrieval
 from pcme.reproduce import names, registry
 from pcme.reproduce.base import OWN, PAPER_SCORE, Ask, Scoring
-from pcme.reproduce.measures import Subject, measured
+from pcme.reproduce.measures import measured
 from tests.reproduce.tiny import WORLD
 
 DIAGONAL, POINTS = 2, 0
@@ -17,7 +17,7 @@ DIAGONAL, POINTS = 2, 0
 
 def subject(dof, place):
     out, result = dof
-    return Subject(load(out / "runs" / result.tables[0].rows[place].runs[0].digest), "test", None)
+    return open_run(out / "runs" / result.tables[0].rows[place].runs[0].digest)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Analyses by name. A new analysis is one class in one file.
 
-    subject = analysis.opened("runs/aviary", split="test")
+    subject = analysis.open_run("runs/aviary", split="test")
     for name in analysis.applicable(subject):
         result = analysis.create(name).compute(subject)
 
@@ -18,9 +18,9 @@ from typing import Any, cast
 
 from pcme import methods
 from pcme.analysis.base import Analysis, Number, Progress, Result, Subject, registry
-from pcme.analysis.running import opened
 from pcme.analysis.storage import Stored, read, record, write
 from pcme.errors import ConfigError
+from pcme.evaluation.open_run import open_run
 
 __all__ = [
     "Analysis",
@@ -33,7 +33,7 @@ __all__ = [
     "configured",
     "create",
     "names",
-    "opened",
+    "open_run",
     "read",
     "record",
     "registry",

@@ -130,7 +130,7 @@ class Algebra(Analysis):
         return Relations(tuple(relation for relation in found if relation is not None))
 
     def _erased_images(self, subject: Subject) -> Relation:
-        dataset, model = subject.found.dataset, subject.model
+        dataset, model = subject.embedded.dataset, subject.model
         places = self._drawn(len(dataset.images), "erased images")
         spoilt = _gaussian(
             model.encode_images(
@@ -157,7 +157,7 @@ class Algebra(Analysis):
 
     def _mixed_images(self, subject: Subject) -> Relation | None:
         """None where there are too few images for two pairs that share none."""
-        dataset, model = subject.found.dataset, subject.model
+        dataset, model = subject.embedded.dataset, subject.model
         couples = _couples(
             len(dataset.images), numpy_stream(0, "algebra", "first images"), self.pairs
         )
@@ -186,7 +186,7 @@ class Algebra(Analysis):
         )
 
     def _erased_captions(self, subject: Subject) -> Relation:
-        dataset, split = subject.found.dataset, subject.model.tokeniser.split
+        dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
         places = self._drawn(len(dataset.captions), "erased captions")
         spoilt_words = [
             erase_words(
@@ -208,7 +208,7 @@ class Algebra(Analysis):
 
     def _joined_captions(self, subject: Subject) -> Relation | None:
         """None where no image has two captions."""
-        dataset, split = subject.found.dataset, subject.model.tokeniser.split
+        dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
         twins = _twins(dataset, numpy_stream(0, "algebra", "twins"), self.pairs)
         if len(twins) < FEWEST:
             return None

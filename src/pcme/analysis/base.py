@@ -9,19 +9,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-from jaxtyping import Int64
-
 from pcme.core.registry import Registry
-from pcme.data.dataset import CaptionDataset
-from pcme.embedding import Gaussian
-from pcme.errors import ConfigError, DataError
-from pcme.evaluation import Embedded
-from pcme.model import Model
-from pcme.retrieval.matches import Matches
+from pcme.errors import ConfigError
+from pcme.evaluation.subject import Subject
 from pcme.scores.base import LogProbability
 
 __all__ = [
@@ -50,63 +42,6 @@ Progress = Callable[[int, int], None]
 
 def silent(done: int, total: int) -> None:
     """Progress that nobody watches."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A model and a split, which is read and embedded when it is first asked for, and once."""
-
-    model: Model
-    loader: Callable[[], CaptionDataset]
-    embedder: Callable[[CaptionDataset], Embedded]
-
-    @classmethod
-    def of(cls, model: Model, found: Embedded) -> "Subject":
-        """The subject of a split that is embedded already."""
-        return cls(model, lambda: found.dataset, lambda _: found)
-
-    @cached_property
-    def dataset(self) -> CaptionDataset:
-        """The split as it was read."""
-        return self.loader()
-
-    @cached_property
-    def found(self) -> Embedded:
-        """The split's embeddings; its dataset is without what could not be embedded."""
-        return self.embedder(self.dataset)
-
-    @cached_property
-    def matches(self) -> Matches:
-        """τ with captions as queries."""
-        return self.found.dataset.matches()
-
-    @property
-    def images(self) -> Gaussian:
-        """The images of a model that has a σ."""
-        return _gaussian(self.found.images)
-
-    @property
-    def captions(self) -> Gaussian:
-        """The captions of a model that has a σ."""
-        return _gaussian(self.found.captions)
-
-    @property
-    def has_sigma(self) -> bool:
-        """Whether the model's embeddings are Gaussians."""
-        return self.model.method.heads(self.model.recipe.dim).covariance != "none"
-
-    @cached_property
-    def clusters(self) -> Int64[np.ndarray, " n"]:
-        """Numbers of the images that belong together: by class, or each alone without classes."""
-        classes = self.found.dataset.classes
-        if classes is None:
-            return np.arange(len(self.found.dataset.images))
-        return np.asarray(classes.values, np.int64)
-
-    @property
-    def caption_clusters(self) -> Int64[np.ndarray, " m"]:
-        """The same of captions: that of the image each was written for."""
-        return np.asarray(self.clusters[self.found.dataset.caption_image])
 
 
 @dataclass(frozen=True)
@@ -228,9 +163,3 @@ def at_least(name: str, value: int, least: int) -> None:
 def _short(value: float) -> str:
     """Three digits behind the point, or three in all of a large number."""
     return f"{value:.3f}" if abs(value) < LARGE else f"{value:.3g}"
-
-
-def _gaussian(items: object) -> Gaussian:
-    if not isinstance(items, Gaussian):
-        raise DataError("points have no sigma - use a model with one, such as of method pcme")
-    return items

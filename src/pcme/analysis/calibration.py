@@ -106,7 +106,7 @@ class Calibration(Analysis):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Reliability:
         """Over all pairs, in blocks."""
-        score, found = subject.model.score(), subject.found
+        score, found = subject.model.score(), subject.embedded
         counted = Counted(self.bins)
         with_matches, without = [], []
         for rows, block in score.blocks(found.captions, found.images):
@@ -172,5 +172,5 @@ def _probability(block: object) -> Float64[np.ndarray, "b g"]:
 
 def _drawn(subject: Subject) -> bool:
     """Whether captions that fit nothing can be written here."""
-    dataset = subject.found.dataset
+    dataset = subject.embedded.dataset
     return dataset.writer is not None and dataset.facts.shape[1] == len(ATTRIBUTES)

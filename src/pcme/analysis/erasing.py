@@ -99,7 +99,7 @@ class Erasing(Analysis):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Spoilings:
         """Captions in three ways and images in one, where there are words and pixels."""
-        model, dataset = subject.model, subject.found.dataset
+        model, dataset = subject.model, subject.embedded.dataset
         captions, images = chosen(dataset, captions=self.items, images=self.items)
         jobs: dict[str, Callable[..., Float64[np.ndarray, "n r"]]] = {}
         if WORDS.lacking(subject) is None:

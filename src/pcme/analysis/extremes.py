@@ -194,7 +194,7 @@ class _Side:
         return self.subject.model.score()
 
     def ids(self, place: int) -> str:
-        dataset = self.subject.found.dataset
+        dataset = self.subject.embedded.dataset
         return dataset.images.id(place) if self.name == "images" else dataset.caption_ids[place]
 
     def text(self, place: int) -> str:
@@ -226,11 +226,11 @@ def _first_of_each_text(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _caption_text(subject: Subject, place: int) -> str:
-    return subject.found.dataset.captions[place]
+    return subject.embedded.dataset.captions[place]
 
 
 def _image_text(subject: Subject, place: int) -> str:
     """The first caption of an image, or nothing."""
-    dataset = subject.found.dataset
+    dataset = subject.embedded.dataset
     own = np.flatnonzero(dataset.caption_image == place)
     return dataset.captions[int(own[0])] if len(own) else ""

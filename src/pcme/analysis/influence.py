@@ -119,7 +119,7 @@ class Influence(Analysis):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> WordInfluences:
         """Of some captions, chosen at random but always the same."""
-        dataset, split = subject.found.dataset, subject.model.tokeniser.split
+        dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
         order = numpy_stream(0, "influence").permutation(len(dataset.captions)).tolist()
         sentences = ((i, split(dataset.captions[i])) for i in order)
         chosen = [(i, words) for i, words in sentences if len(words) >= SHORTEST][: self.captions]
@@ -130,7 +130,7 @@ class Influence(Analysis):
             )
         left = []
         for done, (i, words) in enumerate(chosen, start=1):
-            image = subject.found.images[int(dataset.caption_image[i])]
+            image = subject.embedded.images[int(dataset.caption_image[i])]
             left.append(without_each(subject, words, image))
             progress(done, len(chosen))
         clusters = subject.caption_clusters[[i for i, _ in chosen]]

@@ -136,7 +136,7 @@ class Truth(Analysis):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> MatchTruth:
         """Of all captions that fit any image."""
-        found, score = subject.found, subject.model.score()
+        found, score = subject.embedded, subject.model.score()
         expected = expected_matches(score, found.captions, found.images, progress)
         counts, clusters = subject.matches.counts, subject.caption_clusters
         some = counts > 0

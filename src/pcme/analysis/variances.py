@@ -122,7 +122,7 @@ class Variances(Analysis):
         if not self.isotropic:
             return {}
         found = embed(
-            load(Path(self.isotropic)), subject.found.dataset, Problems(), progress=progress
+            load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress
         )
         return {
             "images": _one_variance(self.isotropic, found.images),

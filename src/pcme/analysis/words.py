@@ -122,7 +122,7 @@ class Words(Analysis):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> WordBins:
         """Images with the words of their own captions, and captions with their own."""
-        dataset = subject.found.dataset
+        dataset = subject.embedded.dataset
         texts = [frozenset(tokenise(text)) for text in dataset.captions]
         lengths = np.array([len(tokenise(text)) for text in dataset.captions], np.float64)
         own = np.arange(len(texts))

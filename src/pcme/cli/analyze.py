@@ -69,7 +69,7 @@ def analyze(
     as_json: Json = False,
 ) -> None:
     """Ask what a model's uncertainty means: numbers here, JSON, SVG and PNG in a folder."""
-    from pcme.analysis import opened
+    from pcme.analysis import open_run
     from pcme.data.problems import Problems
 
     if not numbers_only:
@@ -80,7 +80,7 @@ def analyze(
     problems = Problems()
     with progress_bar() as bar:
         bars = cache(bar)
-        subject = opened(
+        subject = open_run(
             run,
             split=split,
             data_root=data_root,
@@ -147,7 +147,7 @@ def _written(
     from pcme import plots
     from pcme.analysis.extremes import Tails
 
-    images = subject.found.dataset.images if isinstance(result, Tails) else None
+    images = subject.embedded.dataset.images if isinstance(result, Tails) else None
     return [values, *plots.save(plots.draw(result, images), folder / name)]
 
 

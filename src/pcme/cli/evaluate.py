@@ -14,7 +14,7 @@ from pcme.cli.output import Json, print_json, print_table, progress_bar
 from pcme.core import files
 
 if TYPE_CHECKING:
-    from pcme.evaluation import Evaluation, Interval, Report
+    from pcme.evaluation import Evaluation, EvaluationReport, Interval
 
 __all__ = ["register"]
 
@@ -91,7 +91,7 @@ def evaluate(
         typer.echo(f"wrote {out}")
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: EvaluationReport) -> None:
     first = report.results[0]
     typer.echo(f"{first.dataset}: {first.gallery:,} images, {first.queries:,} captions")
     if len(report.results) == 1:
@@ -114,7 +114,7 @@ def _print_one(result: Evaluation) -> None:
     typer.echo("in %, but for ranks and RSUM; in brackets the 95 % interval over queries")
 
 
-def _print_several(report: Report) -> None:
+def _print_several(report: EvaluationReport) -> None:
     """The two figures that matter most of each score, both ways, and what it costs."""
     from pcme.evaluation import intervals
 

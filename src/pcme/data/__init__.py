@@ -37,30 +37,31 @@ def names() -> list[str]:
     return registry.names()
 
 
-def find(name_or_path: str | Path) -> Dataset:
-    """The dataset a user means: a name such as "aviary" or "cub", or a folder of a known layout.
+def find(name_or_path: str | Path, **params: object) -> Dataset:
+    """Find a dataset by its name, such as "aviary" or "cub", or by a folder of a known layout.
 
-    A name that needs files is looked for in the folder of that name below $PCME_DATA.
+    A name that needs files is looked for in the folder of that name below $PCME_DATA. `params` are
+    further fields of the dataset.
     """
     text = str(name_or_path)
     if text in names() or text in registry.aliases():
-        return _by_name(text)
+        return _by_name(text, params)
     if Path(text).exists():
-        return recognised(Path(text))
+        return recognised(Path(text), **params)
     try:
-        return _by_name(text)
+        return _by_name(text, params)
     except ConfigError as error:
         raise ConfigError(f"{error} There is no folder of that name either.") from error
 
 
-def _by_name(name: str) -> Dataset:
+def _by_name(name: str, params: dict[str, object]) -> Dataset:
     cls = registry.get(name)
     if not cls.layout:
-        return registry.create(name)
+        return registry.create(name, **params)
     base = os.environ.get("PCME_DATA")
     root = Path(base or ".") / name
     if base and root.is_dir():
-        return registry.create(name, root=root)
+        return registry.create(name, **{**params, "root": root})
     given = f"PCME_DATA={base} has no folder {name}" if base else "PCME_DATA is not set"
     raise ConfigError(
         f'dataset "{name}" needs its files - {given} - give the folder itself: it must hold '

@@ -286,6 +286,16 @@ class CaptionDataset:
         return self.matches().counts
 
     @property
+    def clusters(self) -> Int64[np.ndarray, " n"]:
+        """The class number of each image; its own number where there are no classes.
+
+        Images of one cluster are not independent, nor are the captions written for them.
+        """
+        if self.classes is None:
+            return np.arange(len(self.images))
+        return np.asarray(self.classes.values, np.int64)
+
+    @property
     def labelled(self) -> Bool[np.ndarray, " n"]:
         """Which images have any label; the others count in no plausible match. Paper: §C.1."""
         if self.labels is None:
@@ -402,13 +412,13 @@ class Dataset(ABC):
 registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.data.aviary")
 
 
-def recognised(path: Path) -> Dataset:
+def recognised(path: Path, **params: object) -> Dataset:
     """The dataset that lies in a folder, or file, recognised by its layout."""
     names = registry.names()
     for name in sorted(names, key=lambda name: (registry.get(name).rank, name)):
         cls = registry.get(name)
         if cls.layout and cls.recognises(path):
-            return registry.create(name, root=path)
+            return registry.create(name, **{**params, "root": path})
     layouts = "\n".join(
         f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout
     )

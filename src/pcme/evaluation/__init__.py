@@ -11,10 +11,12 @@ from pcme.evaluation.bootstrap import Interval, intervals
 from pcme.evaluation.compare import Comparison, Difference, compare, compared
 from pcme.evaluation.costs import Cost, cost
 from pcme.evaluation.embed import Embedded, embed
-from pcme.evaluation.open_run import Report, evaluate
+from pcme.evaluation.evaluate import EvaluationReport, evaluate
+from pcme.evaluation.open_run import embed_split, open_run
 from pcme.evaluation.passes import evaluated, name_of, retrieval
 from pcme.evaluation.protocols import Protocol, Truth, protocol
 from pcme.evaluation.results import Direction, Evaluation
+from pcme.evaluation.subject import Subject
 
 __all__ = [
     "Comparison",
@@ -23,18 +25,21 @@ __all__ = [
     "Direction",
     "Embedded",
     "Evaluation",
+    "EvaluationReport",
     "Interval",
     "Protocol",
-    "Report",
+    "Subject",
     "Truth",
     "compare",
     "compared",
     "cost",
     "embed",
+    "embed_split",
     "evaluate",
     "evaluated",
     "intervals",
     "name_of",
+    "open_run",
     "protocol",
     "retrieval",
 ]

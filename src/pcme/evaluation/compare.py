@@ -19,7 +19,8 @@ from jaxtyping import Float64
 from pcme.core.random import numpy_stream
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.bootstrap import AT_ONCE, Interval, percentiles, resampled
-from pcme.evaluation.open_run import Waiting, evaluate
+from pcme.evaluation.evaluate import evaluate
+from pcme.evaluation.open_run import Waiting
 from pcme.evaluation.results import FOLDED, RECALLS, WAYS, Direction, Evaluation, Way, split_name
 
 __all__ = ["Comparison", "Difference", "compare", "compared"]

@@ -120,10 +120,8 @@ def _missing(dataset: CaptionDataset, fold: int) -> Iterator[str]:
 
 def _bare(dataset: CaptionDataset, matches: Matches) -> tuple[Truth, Truth]:
     """The truths of images and of captions as queries, without labels and folds."""
-    count = len(dataset.images)
-    groups = np.arange(count) if dataset.classes is None else np.asarray(dataset.classes.values)
-    clusters = groups.astype(np.int64)
-    names = tuple(map(dataset.images.id, range(count)))
+    clusters = dataset.clusters
+    names = tuple(map(dataset.images.id, range(len(dataset.images))))
     return (
         Truth(names, matches.T, clusters),
         Truth(tuple(dataset.caption_ids), matches, clusters[dataset.caption_image]),

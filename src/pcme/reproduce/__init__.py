@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pcme.core import files
 from pcme.errors import ConfigError, PcmeError
-from pcme.evaluation.open_run import dataset_of
+from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import experiments
 from pcme.reproduce.base import registry
@@ -113,7 +113,7 @@ def _require_labels(plans: Sequence[Plan], recipe: Recipe) -> None:
     }
     for (part, name), request in asking.items():
         place = request.world
-        split = dataset_of(recipe, request.data_root).load(place.splits[part])
+        split = find_dataset(recipe, request.data_root).load(place.splits[part])
         if not split.labelled.any():
             bring = place.labels or "labels of its images"
             raise ConfigError(

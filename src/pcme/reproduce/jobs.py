@@ -16,11 +16,12 @@ from pydantic import TypeAdapter
 
 from pcme.core import files
 from pcme.errors import FormatError
+from pcme.evaluation import Subject, open_run
 from pcme.model import load
 from pcme.recipes.schema import Recipe, from_record
 from pcme.reproduce.backbones import begun
 from pcme.reproduce.base import Ask
-from pcme.reproduce.measures import Figures, Subject, measured
+from pcme.reproduce.measures import Figures, measured
 from pcme.reproduce.stamps import digest
 from pcme.training import train
 
@@ -143,7 +144,11 @@ def _trained(job: Job) -> Done:
 def _measure(job: Job, done: Done, asks: Sequence[Ask]) -> None:
     """Each figure is written as soon as it is known."""
     model, found = load(job.folder), dict(done.figures)
-    subject = cache(lambda split: Subject(model, job.splits[split], job.data_root))
+
+    @cache
+    def subject(split: str) -> Subject:
+        return open_run(model, split=job.splits[split], data_root=job.data_root, workers=1)
+
     for ask in asks:
         found[ask.key] = measured(ask, subject(ask.split))
         Done(done.seconds, done.resumed, found).write(job.folder)

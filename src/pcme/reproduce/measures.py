@@ -6,47 +6,23 @@ All figures are plain numbers, or None where a query has no right answer, so tha
 import math
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from pathlib import Path
 
 from pcme import analysis
 from pcme.analysis.bins import SigmaBins
 from pcme.analysis.erasing import Spoilings
-from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.evaluation import Embedded, Protocol, cost, evaluated, protocol
-from pcme.evaluation.open_run import embedded, split_of
-from pcme.model import Model
+from pcme.evaluation import Subject, cost, evaluated
 from pcme.reproduce.base import Ask, Measure
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
 
-__all__ = ["Figures", "Subject", "measured"]
+__all__ = ["Figures", "measured"]
 
 Figures = Mapping[str, float | None]
 
 TIMED_QUERIES = 500
 """So many captions are scored against all images when a score is timed."""
-
-
-class Subject:
-    """A model and a split, embedded when something is first asked of them."""
-
-    def __init__(self, model: Model, split: str, data_root: Path | None) -> None:
-        self.model, self.split, self.data_root = model, split, data_root
-
-    @cached_property
-    def embedded(self) -> Embedded:
-        """The split's embeddings; what a backbone that no run changes makes of it is kept."""
-        model, problems = self.model, Problems()
-        loaded = split_of(model.recipe, self.split, data_root=self.data_root, problems=problems)
-        return embedded(model, loaded, problems, workers=1)
-
-    @cached_property
-    def rules(self) -> Protocol:
-        """What is true of the split."""
-        return protocol(self.embedded.dataset)
 
 
 def measured(ask: Ask, subject: Subject) -> Figures:
@@ -62,7 +38,7 @@ def _plain(value: float | None) -> float | None:
 def _retrieval(subject: Subject, score: Score) -> dict[str, float | None]:
     """Every figure of an evaluation, both ways and the mean of both. Paper: §4.1.1."""
     part = subject.embedded
-    found = evaluated(score, part.images, part.captions, subject.rules)
+    found = evaluated(score, part.images, part.captions, subject.protocol)
     i2t, t2i = found.i2t.figures, found.t2i.figures
     both = {name: (i2t[name] + t2i[name]) / 2 for name in i2t.keys() & t2i.keys()}
     ways = {"i2t": i2t, "t2i": t2i, "both": dict(sorted(both.items()))}
@@ -119,12 +95,11 @@ def _erasing(subject: Subject, _: Score) -> dict[str, float | None]:
     return figures
 
 
-def _analysed(subject: Subject, name: str) -> analysis.Subject:
-    found = analysis.Subject.of(subject.model, subject.embedded)
-    obstacle = analysis.create(name).obstacle(found)
+def _analysed(subject: Subject, name: str) -> Subject:
+    obstacle = analysis.create(name).obstacle(subject)
     if obstacle is not None:
         raise ConfigError(f'analysis "{name}" {obstacle} - leave the row out of the experiment')
-    return found
+    return subject
 
 
 MEASURES: Mapping[Measure, Callable[[Subject, Score], Mapping[str, float | None]]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pcme.data.dataset import CaptionDataset
-from pcme.evaluation.open_run import dataset_of
+from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
 
 __all__ = ["data_stamp", "digest"]
@@ -26,7 +26,7 @@ def data_stamp(recipe: Recipe, data_root: Path | None, splits: Sequence[str]) ->
 
     What is drawn follows from the recipe.
     """
-    dataset = dataset_of(recipe, data_root)
+    dataset = find_dataset(recipe, data_root)
     if not dataset.layout:
         return ""
     parts = [_of(dataset.load(split)) for split in (recipe.train_split, *splits)]

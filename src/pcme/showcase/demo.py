@@ -18,7 +18,7 @@ from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
 from pcme.data.sheet import save_sheet
 from pcme.embedding import Gaussian
-from pcme.evaluation import Embedded, embed
+from pcme.evaluation import Embedded, embed_split
 from pcme.model import Model, load
 from pcme.recipes.schema import Recipe
 from pcme.retrieval.matches import Matches
@@ -92,7 +92,12 @@ def run(
     sure = calibrate(folder, world.load("val")).confidence
     sure.save(folder)  # for `pcme search` with an index of it
     test = world.load("test")
-    found = embed(model, test, Problems(strict=True), progress=progress)
+    found = embed_split(
+        model,
+        test,
+        Problems(strict=True),
+        waiting=lambda what, done, total: progress(done, total) if what == "images" else None,
+    )
     searches = tuple(_searched(model, sure, found))
     sheet = folder / "searches.png"
     save_sheet(drawn(searches, found), sheet)

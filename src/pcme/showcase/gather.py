@@ -13,7 +13,7 @@ from pcme import analysis, plots, recipes
 from pcme.analysis import Number, Subject
 from pcme.analysis.extremes import Tails
 from pcme.data.problems import Problems
-from pcme.evaluation import Evaluation, evaluated, protocol
+from pcme.evaluation import Evaluation, evaluated
 from pcme.evaluation.open_run import Waiting
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import paper
@@ -80,14 +80,13 @@ def gathered(
 ) -> Report:
     """Evaluate a run on a split, ask all that can be asked of it, and search with it."""
     problems = Problems()
-    subject = analysis.opened(
+    subject = analysis.open_run(
         run, split=split, data_root=data_root, workers=workers, problems=problems, waiting=waiting
     )
-    found, recipe = subject.found, subject.model.recipe
-    rules = protocol(found.dataset)
+    found, recipe = subject.embedded, subject.model.recipe
     progress = partial(waiting, "scores")
     score = subject.model.score()
-    result = evaluated(score, found.images, found.captions, rules, progress=progress)
+    result = evaluated(score, found.images, found.captions, subject.protocol, progress=progress)
     problem = (problems.summary(),) if problems else ()
     return Report(
         run=Path(run).name,
@@ -102,7 +101,7 @@ def gathered(
         images=by_images(subject),
         environment=tuple(_environment()),
         commands=tuple(_commands(recipe, Path(run).name, split)),
-        notes=(*rules.notes, *problem),
+        notes=(*subject.protocol.notes, *problem),
     )
 
 
@@ -110,7 +109,7 @@ def _figures(subject: Subject, waiting: Waiting) -> Iterator[Pictured]:
     for name in sorted(analysis.applicable(subject), key=_order):
         one = analysis.create(name)
         result = one.compute(subject, partial(waiting, name))
-        images = subject.found.dataset.images if isinstance(result, Tails) else None
+        images = subject.embedded.dataset.images if isinstance(result, Tails) else None
         picture = plots.svg(plots.draw(result, images))
         question = analysis.registry.summary(name)
         yield Pictured(name, question, one.reading, picture, result.numbers())

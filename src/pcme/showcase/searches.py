@@ -56,31 +56,35 @@ def by_captions(subject: Subject, count: int = 6, hits: int = 6) -> tuple[Search
     They stand at equal steps of σ among all captions (of a model without σ: at random), so that
     nobody has picked them.
     """
-    dataset = subject.found.dataset
-    places = _spread(subject.found.captions, count)
+    dataset = subject.embedded.dataset
+    places = _spread(subject.embedded.captions, count)
     asked = _Asked(
         [(None, dataset.captions[place]) for place in places],
-        subject.found.captions[places],
+        subject.embedded.captions[places],
         subject.matches[np.array(places)],
     )
     if dataset.name == "aviary":
         asked = _with_nothing(asked, subject, places)
     return _searched(
-        subject, asked, subject.found.images, hits, lambda i: (_picture(dataset, i), "")
+        subject, asked, subject.embedded.images, hits, lambda i: (_picture(dataset, i), "")
     )
 
 
 def by_images(subject: Subject, count: int = 3, hits: int = 5) -> tuple[Searched, ...]:
     """Images that search for captions, from narrow to wide."""
-    dataset = subject.found.dataset
-    places = _spread(subject.found.images, count)
+    dataset = subject.embedded.dataset
+    places = _spread(subject.embedded.images, count)
     asked = _Asked(
         [(_picture(dataset, place), dataset.images.id(place)) for place in places],
-        subject.found.images[places],
+        subject.embedded.images[places],
         subject.matches.T[np.array(places)],
     )
     found = _searched(
-        subject, asked, subject.found.captions, DEEP * hits, lambda i: (None, dataset.captions[i])
+        subject,
+        asked,
+        subject.embedded.captions,
+        DEEP * hits,
+        lambda i: (None, dataset.captions[i]),
     )
     return tuple(replace(one, hits=_of_different_texts(one.hits)[:hits]) for one in found)
 
@@ -108,7 +112,7 @@ Shown = tuple[str | None, str]
 
 def _with_nothing(asked: _Asked, subject: Subject, places: list[int]) -> _Asked:
     """The queries and a caption that is true of no image of the split."""
-    dataset = subject.found.dataset
+    dataset = subject.embedded.dataset
     texts, said = Aviary.unmatched(dataset, 1)
     truth = np.concatenate([dataset.said[places], said])
     return _Asked(

@@ -21,7 +21,7 @@ from pcme.data.problems import Problems
 from pcme.data.text.tokens import Vocab
 from pcme.data.text.word_vectors import Coverage, WordVectors
 from pcme.errors import ConfigError, DataError
-from pcme.evaluation.open_run import dataset_of
+from pcme.evaluation.open_run import find_dataset
 from pcme.model import Model
 from pcme.model.frozen import kept, kept_below
 from pcme.nn.heads import linear
@@ -37,7 +37,7 @@ def prepared(
     recipe: Recipe, out: Path, data_root: Path | None, workers: int, strict: bool, said: Reporter
 ) -> Run:
     """A run at its beginning; `out` is its folder, made if need be."""
-    dataset, problems = dataset_of(recipe, data_root), Problems(strict=strict)
+    dataset, problems = find_dataset(recipe, data_root), Problems(strict=strict)
     loaded = dataset.load(recipe.train_split, problems)
     if recipe.validation.share is None:
         held_back = dataset.load(recipe.validation.split, problems)

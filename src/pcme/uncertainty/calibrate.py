@@ -14,7 +14,7 @@ from pcme.data.aviary.dataset import Aviary
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding
-from pcme.evaluation import embed
+from pcme.evaluation import embed_split
 from pcme.model import Model, load
 from pcme.uncertainty import FALSE_ALARM, Confidence, Report, fingerprint, halves, judged, whole
 from pcme.uncertainty.curve import checked_method
@@ -48,7 +48,13 @@ def calibrate(
     checked_method(method)  # before anything slow
     checked_share(false_alarm, "false_alarm")
     model, name = load(folder), fingerprint(folder)
-    found = embed(model, dataset, problems or Problems(), workers=workers, progress=progress)
+    found = embed_split(
+        model,
+        dataset,
+        Problems() if problems is None else problems,
+        workers=workers,
+        waiting=lambda what, done, total: progress(done, total) if what == "images" else None,
+    )
     embedded = found.dataset, found.captions, found.images
 
     def fitted(part: confidences.Part) -> Confidence:

@@ -1,0 +1,87 @@
+"""Evaluate a run: its model on a split of its data, by one score or several."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pcme.core import files
+from pcme.data.problems import Problems
+from pcme.evaluation.bootstrap import intervals
+from pcme.evaluation.choice import ALL, chosen, names_of
+from pcme.evaluation.costs import Cost, cost
+from pcme.evaluation.open_run import Waiting, open_run
+from pcme.evaluation.passes import evaluated, name_of
+from pcme.evaluation.results import WAYS, Evaluation
+
+SUMMARY = "summary.json"
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """The evaluations of one run on one split, one per score, and the problems of its data."""
+
+    run: Path
+    results: tuple[Evaluation, ...]
+    costs: tuple[Cost, ...]
+    """The cost of each score here."""
+    notes: tuple[str, ...]
+    problems: Problems
+
+    def save(self, folder: str | Path) -> None:
+        """Write one .npz file per score, and all metrics with their intervals as JSON."""
+        target = files.ensure_folder(folder, "the results' folder")
+        for result in self.results:
+            result.save(target / f"{result.score}.npz")
+        pairs = zip(self.results, self.costs, strict=True)
+        text = json.dumps([_summary(*pair) for pair in pairs], indent=2)
+        files.write_text(target / SUMMARY, text + "\n")
+
+
+def evaluate(
+    run: str | Path,
+    *,
+    data_root: Path | None = None,
+    split: str = "test",
+    scores: str | Sequence[str] | None = None,
+    workers: int = 2,
+    waiting: Waiting = lambda what, done, total: None,
+) -> EvaluationReport:
+    """Evaluate the model of a run on a split: by its own score, "all", or those named."""
+    problems = Problems()
+    if scores not in (None, ALL):
+        names_of(scores)  # a wrong name is refused before anything is embedded
+    subject = open_run(
+        run, split=split, data_root=data_root, workers=workers, problems=problems, waiting=waiting
+    )
+    images, captions = subject.embedded.images, subject.embedded.captions
+    choice = chosen(scores, subject.model.score(), images, captions)
+    results = [
+        evaluated(
+            score,
+            images,
+            captions,
+            subject.protocol,
+            progress=partial(waiting, f"scores: {name_of(score)}"),
+        )
+        for score in choice.scores
+    ]
+    costs = tuple(cost(score, captions) for score in choice.scores)
+    notes = (*choice.notes, *subject.protocol.notes)
+    return EvaluationReport(Path(run), tuple(results), costs, notes, problems)
+
+
+def _summary(result: Evaluation, spent: Cost) -> dict[str, Any]:
+    """The metrics of a score with their intervals, and its cost."""
+    spans = {
+        way: {
+            name: None if math.isnan(span.low) else [span.low, span.high]
+            for name, span in intervals(result.way(way)).items()
+        }
+        for way in WAYS
+    }
+    about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
+    return {**result.record(), "intervals": spans, "cost": asdict(spent), **about}
