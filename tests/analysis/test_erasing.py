@@ -39,7 +39,7 @@ def test_every_way_begins_with_what_was_there():
 
 def test_progress_reaches_the_end_in_rising_steps():
     seen = []
-    Erasing(items=2).compute(subject(), lambda done, total: seen.append((done, total)))
+    Erasing(items=2).compute(subject(), lambda _, done, total: seen.append((done, total)))
     assert seen == [(n, 4 * len(RATIOS)) for n in range(1, 4 * len(RATIOS) + 1)]
 
 

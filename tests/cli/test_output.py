@@ -4,14 +4,13 @@ import json
 
 import pytest
 
-from pcme.cli.output import print_json, print_table, progress_bar
+from pcme.cli.output import print_json, print_table, progress_bars
 
 
 def test_without_a_terminal_a_bar_prints_nothing(capsys):
-    with progress_bar() as bar:
-        moved = bar("train")
-        moved(1, 2)
-        moved(2, 2)
+    with progress_bars() as progress:
+        progress("train", 1, 2)
+        progress("train", 2, 2)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
 

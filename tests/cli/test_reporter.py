@@ -25,7 +25,7 @@ def test_what_matters_for_waiting_is_never_cut(width):
         reporter.begin(run)
         reporter.step(run, VALUES)
         page = io.StringIO()
-        Console(file=page, width=width).print(reporter.progress.get_renderable())
+        Console(file=page, width=width).print(reporter.bars.get_renderable())
     line = page.getvalue().splitlines()[0]
     assert "aviary-tiny" in line
     assert "37/400" in line
@@ -58,9 +58,9 @@ def test_a_wait_has_a_bar_until_it_is_over():
     )
     with training_bar() as reporter:
         reporter.begin(run)
-        reporter.waiting("features of the images", 3, 8)
-        shown = {task.description: task.completed for task in reporter.progress.tasks}
+        reporter.progress("features of the images", 3, 8)
+        shown = {task.description: task.completed for task in reporter.bars.tasks}
         assert shown == {"x": 1, "features of the images": 3}
-        reporter.waiting("features of the images", 8, 8)
-        assert [task.description for task in reporter.progress.tasks] == ["x"]
+        reporter.progress("features of the images", 8, 8)
+        assert [task.description for task in reporter.bars.tasks] == ["x"]
         reporter.step(run, VALUES)

@@ -15,7 +15,7 @@ from tests.helpers import picture
 def test_a_run_is_judged_on_its_test_split_by_its_own_score(tmp_path):
     folder = untrained(tmp_path / "run")
     seen = []
-    report = evaluate(folder, waiting=lambda *step: seen.append(step))
+    report = evaluate(folder, progress=lambda *step: seen.append(step))
     (found,) = report.results
     model = load(folder)
     split = data.create("aviary", **model.recipe.data.params).load("test")

@@ -180,7 +180,7 @@ def test_progress_counts_the_queries_of_both_ways():
     steps = []
     images, captions = embeddings(dataset)
     evaluated(SCORE, images, captions, dataset, progress=lambda *step: steps.append(step))
-    assert steps == [(20, 30), (30, 30)]
+    assert steps == [("queries", 20, 30), ("queries", 30, 30)]
 
 
 def test_captions_that_match_nothing_have_no_value_and_do_not_count():

@@ -92,10 +92,10 @@ def test_progress_is_told_after_every_batch(model):
     told = []
     pictures = [torch.zeros(3, 16, 16, dtype=torch.uint8)] * 5
     model.encode_images(pictures, batch_size=2, progress=lambda *at: told.append(at))
-    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert told == [("images", 2, 5), ("images", 4, 5), ("images", 5, 5)]
     told.clear()
     model.encode_captions(["a bird"] * 3, batch_size=2, progress=lambda *at: told.append(at))
-    assert told == [(2, 3), (3, 3)]
+    assert told == [("captions", 2, 3), ("captions", 3, 3)]
 
 
 @unless_annotations_are_enforced

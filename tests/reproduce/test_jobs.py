@@ -119,12 +119,12 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path):
             raise ConfigError("it broke")
         own.folder.mkdir(parents=True)
 
-    said = []
+    ended = []
     wanted = [job(tmp_path, seed=seed) for seed in range(3)]
-    failures = run_all(wanted, workers=2, launch=launch, said=said.append)
+    failures = run_all(wanted, workers=2, launch=launch, ended=ended.append)
     assert failures == ["PCME: it broke"]
-    assert sorted(progress.done for progress in said) == [1, 2, 3]
-    assert said[-1].left == 0
+    assert sorted(progress.done for progress in ended) == [1, 2, 3]
+    assert ended[-1].left == 0
     assert all(wanted[seed].folder.is_dir() for seed in (0, 2))
 
 

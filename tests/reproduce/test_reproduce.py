@@ -18,7 +18,7 @@ def again(out, names=("dof",), **options):
     told = []
     found = reproduce(
         names, data=WORLD, quick=True, out=out, jobs=1, launch=perform,
-        started=lambda missing, total: told.append((missing, total)), **options,
+        progress=lambda _, done, total: told.append((total - done, total)), **options,
     )  # fmt: skip
     return found, told[0]
 
@@ -111,7 +111,7 @@ def reproduce_with(launch, out, **options):
     told = []
     found = reproduce(
         ["dof"], data=WORLD, quick=True, out=out, launch=launch, jobs=1,
-        started=lambda *counts: told.append(counts), **options,
+        progress=lambda _, done, total: told.append((total - done, total)), **options,
     )  # fmt: skip
     return found, told[0]
 

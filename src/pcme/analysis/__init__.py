@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from pcme import methods
-from pcme.analysis.base import Analysis, Number, Progress, Result, Subject, registry
+from pcme.analysis.base import Analysis, Number, Result, Subject, registry
 from pcme.analysis.storage import Stored, read, record, write
 from pcme.errors import ConfigError
 from pcme.evaluation.open_run import open_run
@@ -25,7 +25,6 @@ from pcme.evaluation.open_run import open_run
 __all__ = [
     "Analysis",
     "Number",
-    "Progress",
     "Result",
     "Stored",
     "Subject",

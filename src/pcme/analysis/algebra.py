@@ -18,15 +18,14 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean
 from pcme.analysis.geometry import Shape, cover, main_plane, project
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import cutmix, erase
@@ -126,7 +125,7 @@ class Algebra(Analysis):
         found = []
         for done, job in enumerate(jobs, start=1):
             found.append(job(subject))
-            progress(done, len(jobs))
+            progress("queries", done, len(jobs))
         return Relations(tuple(relation for relation in found if relation is not None))
 
     def _erased_images(self, subject: Subject) -> Relation:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pcme.core.progress import Progress, silent
 from pcme.core.registry import Registry
 from pcme.errors import ConfigError
 from pcme.evaluation.subject import Subject
@@ -25,23 +26,14 @@ __all__ = [
     "Analysis",
     "Need",
     "Number",
-    "Progress",
     "Result",
     "Subject",
     "at_least",
     "registry",
-    "silent",
 ]
 
 LARGE = 1000
 """From here on digits behind the point say nothing."""
-
-Progress = Callable[[int, int], None]
-"""Called with (done, total)."""
-
-
-def silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,7 @@ class Analysis(ABC):
 
     @abstractmethod
     def compute(self, subject: Subject, progress: Progress = silent) -> Result:
-        """The answer; `progress(done, total)` is told how far it is."""
+        """The answer; `progress` is told how far it is."""
 
 
 registry: Registry[Analysis] = Registry("analysis", "pcme.analysis")

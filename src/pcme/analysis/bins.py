@@ -13,14 +13,13 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, replicates, spearman
+from pcme.core.progress import Progress, silent
 from pcme.embedding import Gaussian
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import percentiles
@@ -107,10 +106,12 @@ class Bins(Analysis):
         images, captions = subject.images, subject.captions
         total = len(images) + len(captions)
 
-        def second_half(done: int, _: int) -> None:
-            progress(len(images) + done, total)
+        def second_half(task: str, done: int, _: int | None, /) -> None:
+            progress(task, len(images) + done, total)
 
-        i2t = judged(score, images, captions, matches.T, lambda done, _: progress(done, total))
+        i2t = judged(
+            score, images, captions, matches.T, lambda task, done, _: progress(task, done, total)
+        )
         t2i = judged(score, captions, images, matches, second_half)
         return SigmaBins(
             (
@@ -128,7 +129,7 @@ def judged(
     for rows, block in score.blocks(queries, gallery):
         parts["recall@1"].append(metrics.recall(block, matches[rows], 1))
         parts["r_precision"].append(metrics.r_precision(block, matches[rows]))
-        progress(rows.stop, len(queries))
+        progress("queries", rows.stop, len(queries))
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 

@@ -11,13 +11,12 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
+from pcme.core.progress import Progress, silent
 from pcme.data.aviary import ATTRIBUTES
 from pcme.data.aviary.dataset import Aviary
 from pcme.embedding import Embedding
@@ -114,7 +113,7 @@ class Calibration(Analysis):
             counted.add(p, truth)
             with_matches.append(p.max(1))
             without.append(np.where(truth, 0.0, p).max(1))
-            progress(rows.stop, len(found.captions))
+            progress("captions", rows.stop, len(found.captions))
         asked = subject.matches.answerable
         best = np.concatenate(with_matches)[asked]
         if _drawn(subject):

@@ -16,14 +16,13 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
+from pcme.core.progress import Progress, part_of, silent
 from pcme.uncertainty.perturbation import RATIOS, chosen, spoiled_captions, spoiled_images
 
 __all__ = ["Erasing", "Spoiling", "Spoilings"]
@@ -109,7 +108,7 @@ class Erasing(Analysis):
             jobs["erased"] = partial(spoiled_images, model, dataset, images)
         curves: list[Spoiling] = []
         for way, job in jobs.items():
-            widths = job(progress=_part_of(progress, len(curves), len(jobs)))
+            widths = job(progress=part_of(progress, len(curves), len(jobs)))
             items = images if way == "erased" else captions
             clusters = subject.clusters if way == "erased" else subject.caption_clusters
             curves.append(curve(way, widths, clusters[items]))
@@ -135,8 +134,3 @@ def curve(
         estimated(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
         estimated(mean(rises), clusters),
     )
-
-
-def _part_of(progress: Progress, place: int, parts: int) -> Progress:
-    """The progress of one of several equal parts."""
-    return lambda done, total: progress(place * total + done, parts * total)

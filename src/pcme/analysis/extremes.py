@@ -13,13 +13,12 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
+from pcme.core.progress import Progress, silent
 from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
 from pcme.retrieval import metrics
@@ -119,9 +118,9 @@ class Extremes(Analysis):
     def compute(self, subject: Subject, progress: Progress = silent) -> Tails:
         """By the model's own score."""
         images = self._ends(_Side.of(subject, "images"))
-        progress(1, 2)
+        progress("sides", 1, 2)
         captions = self._ends(_Side.of(subject, "captions"))
-        progress(2, 2)
+        progress("sides", 2, 2)
         return Tails(images, captions, self.tail)
 
     def _ends(self, side: "_Side") -> Ends:

@@ -15,14 +15,13 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.errors import DataError
@@ -132,7 +131,7 @@ class Influence(Analysis):
         for done, (i, words) in enumerate(chosen, start=1):
             image = subject.embedded.images[int(dataset.caption_image[i])]
             left.append(without_each(subject, words, image))
-            progress(done, len(chosen))
+            progress("captions", done, len(chosen))
         clusters = subject.caption_clusters[[i for i, _ in chosen]]
         return self._summed(left, np.repeat(clusters, [len(found.words) for found in left]))
 

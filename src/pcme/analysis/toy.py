@@ -20,13 +20,12 @@ from torch import Tensor, nn
 from pcme.analysis.base import (
     Analysis,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
+from pcme.core.progress import Progress, silent
 from pcme.core.random import torch_stream
 from pcme.embedding import Gaussian
 from pcme.methods.likelihood import pair_nll
@@ -143,7 +142,7 @@ class Toy(Analysis):
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            progress(step + 1, self.steps)
+            progress("steps", step + 1, self.steps)
         return Gaussian(*images).detach(), Gaussian(*captions).detach()
 
 

@@ -14,14 +14,13 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.scores.base import Score
@@ -182,7 +181,7 @@ def expected_matches(
     sums = []
     for rows, block in score.blocks(captions, images):
         sums.append(np.exp(np.asarray(block, np.float64)).sum(1))
-        progress(rows.stop, len(captions))
+        progress("captions", rows.stop, len(captions))
     return np.concatenate(sums)
 
 

@@ -12,13 +12,12 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian

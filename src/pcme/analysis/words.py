@@ -15,14 +15,13 @@ from pcme.analysis.base import (
     Analysis,
     Need,
     Number,
-    Progress,
     Result,
     Subject,
     at_least,
     registry,
-    silent,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, spearman
+from pcme.core.progress import Progress, silent
 from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
 from pcme.uncertainty.perturbation import width

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_table, progress_bars
 from pcme.core.files import ensure_folder
+from pcme.core.progress import named
 from pcme.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,10 +51,8 @@ def analyze(
         typer.Argument(metavar="WHAT", help='Names (`pcme list analyses`), or "all" that fit.'),
     ],
     *,
-    data_root: Annotated[
-        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="The split: test, val, ...")] = "test",
+    data_root: DataRoot = None,
+    split: Split = "test",
     out: Annotated[
         Path | None, typer.Option(help="Where files go; RUN/analysis/SPLIT without it.")
     ] = None,
@@ -65,7 +63,7 @@ def analyze(
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Draw nothing: needs no matplotlib.")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
     """Ask what a model's uncertainty means: numbers here, JSON, SVG and PNG in a folder."""
@@ -78,22 +76,21 @@ def analyze(
     if out is not None:
         ensure_folder(out, "the results' folder")  # before the work, not after it
     problems = Problems()
-    with progress_bar() as bar:
-        bars = cache(bar)
+    with progress_bars() as progress:
         subject = open_run(
             run,
             split=split,
             data_root=data_root,
             workers=workers,
             problems=problems,
-            waiting=lambda what, done, total: bars(what)(done, total),
+            progress=progress,
         )
         chosen = _chosen(what, subject, changes or [])
         folder = ensure_folder(out or run / "analysis" / split, "the results' folder")
         about = {"run": str(run), "split": split, "method": subject.model.recipe.method.kind}
         results, files = {}, {}
         for name, one in chosen.items():  # each is written before the next may fail
-            results[name] = one.compute(subject, bars(name))
+            results[name] = one.compute(subject, named(progress, name))
             files[name] = _written(
                 name, results[name], subject, about, folder, draw=not numbers_only
             )

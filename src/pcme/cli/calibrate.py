@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.cli.output import Json, Workers, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
     from pcme.uncertainty import Report
@@ -47,7 +47,7 @@ def calibrate(
         Path | None,
         typer.Option(help="The folder of confidence.json; none: the model's, where searches look."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
     """Fit what a model's probabilities mean on held-out data, and report what that is worth.
@@ -60,10 +60,10 @@ def calibrate(
 
     problems = Problems()
     dataset = find(data).load(split, problems)
-    with progress_bar() as bar:
+    with progress_bars() as progress:
         found = run(
             model, dataset, method=method, false_alarm=false_alarm, problems=problems,
-            workers=workers, progress=bar("images"),
+            workers=workers, progress=progress,
         )  # fmt: skip
     path = found.confidence.save(out or model)
     if as_json:

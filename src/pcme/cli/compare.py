@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
     from pcme.evaluation import Comparison, Difference, Interval
@@ -38,25 +37,22 @@ def compare(
     ],
     *,
     metric: Annotated[str, typer.Option(help="The metric to compare by.")] = "r_precision",
-    data_root: Annotated[
-        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="The split: test, seen, val, ...")] = "test",
-    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    data_root: DataRoot = None,
+    split: Split = "test",
+    workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
     """Test whether runs differ on the same queries: differences, 95 % intervals, p-values."""
     from pcme.evaluation import compare as run_comparison
 
-    with progress_bar() as bar:
-        bars = cache(bar)
+    with progress_bars() as progress:
         found = run_comparison(
             runs,
             metric=metric,
             data_root=data_root,
             split=split,
             workers=workers,
-            waiting=lambda what, done, total: bars(what)(done, total),
+            progress=progress,
         )
     if as_json:
         print_json(_record(found))

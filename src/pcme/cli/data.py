@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.cli.output import Json, Workers, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
     from pcme.data import Dataset, Problems
@@ -65,7 +65,7 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first problem (exit status 2).")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
     """Read a dataset as training would: decode every image, count, and name what is wrong."""
@@ -74,9 +74,9 @@ def check(
 
     dataset, problems = find(where), Problems(strict=strict)
     _quiet_pillow()
-    with progress_bar() as bar:
+    with progress_bars() as progress:
         reports = [
-            check_split(dataset, name, problems, workers=workers, progress=bar(name))
+            check_split(dataset, name, problems, workers=workers, progress=progress)
             for name in _chosen(dataset, split)
         ]
     if as_json:
@@ -102,13 +102,12 @@ def preview(
 
     dataset, problems = find(where), Problems()
     _quiet_pillow()
-    with progress_bar() as bar:
+    with progress_bars() as progress:
         names = _chosen(dataset, split)
-        moved = bar("reading")
         loaded = []
         for done, name in enumerate(names, start=1):
             loaded.append(dataset.with_missing().load(name, problems))
-            moved(done, len(names))
+            progress("reading", done, len(names))
         sheet = contact_sheet(loaded, problems, images=images, columns=columns, seed=seed)
     save_sheet(sheet, out)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pcme.cli.output import Json, print_json, progress_bar
+from pcme.cli.output import Json, print_json, progress_bars
 
 __all__ = ["register"]
 
@@ -53,8 +53,8 @@ def embed(
         for given in items
         for source in sources(given, kinds_of(kind), split or (), problems)
     ]
-    with progress_bar() as bar:
-        count = embed_to(out, encoder, found, problems, bar("items"))
+    with progress_bars() as progress:
+        count = embed_to(out, encoder, found, problems, progress)
     if as_json:
         print_json({"out": str(out), "rows": count, "problems": problems.record()})
         return

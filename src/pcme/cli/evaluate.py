@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_table, progress_bars
 from pcme.core import files
 
 if TYPE_CHECKING:
@@ -47,10 +46,8 @@ def register(app: typer.Typer) -> None:
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     *,
-    data_root: Annotated[
-        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="The split: test, seen, val, ...")] = "test",
+    data_root: DataRoot = None,
+    split: Split = "test",
     scores: Annotated[
         str | None,
         typer.Option(help='"all", or names as in mean,csd; the model\'s own without it.'),
@@ -58,7 +55,7 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the values of every query, a file a score.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
     """Measure retrieval both ways on a split: R-Precision, recall and more, with 95 % intervals."""
@@ -66,15 +63,14 @@ def evaluate(
 
     if out is not None:
         files.ensure_folder(out, "the results' folder")  # before the work, not after it
-    with progress_bar() as bar:
-        bars = cache(bar)
+    with progress_bars() as progress:
         report = run_evaluation(
             run,
             data_root=data_root,
             split=split,
             scores=scores,
             workers=workers,
-            waiting=lambda what, done, total: bars(what)(done, total),
+            progress=progress,
         )
     if out is not None:
         report.save(out)

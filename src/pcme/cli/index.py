@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bar
+from pcme.cli.output import Json, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
     from pcme.index.checking import Verified
@@ -107,8 +107,8 @@ def add(
     if metadata is not None:
         found = with_metadata(found, metadata_file(metadata))
     on_conflict: OnConflict = "replace" if replace else "skip"
-    with progress_bar() as bar:
-        done = index.add(found, on_conflict=on_conflict, problems=problems, progress=bar("items"))
+    with progress_bars() as progress:
+        done = index.add(found, on_conflict=on_conflict, problems=problems, progress=progress)
     if as_json:
         counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
         print_json({**counts, "rows": len(index), "problems": problems.record()})
@@ -161,8 +161,8 @@ def verify(where: Where, *, as_json: Json = False) -> None:
     """
     from pcme.index import SearchIndex
 
-    with progress_bar() as bar:
-        found = SearchIndex.open(where).verify(bar("rows"))
+    with progress_bars() as progress:
+        found = SearchIndex.open(where).verify(progress)
     if as_json:
         print_json(
             {"ok": found.ok, "rows": found.rows, "faults": [*found.faults, *_unnamed(found)]}
@@ -215,8 +215,8 @@ def tune(
     from pcme.index.resolve import query_lines
 
     texts = None if queries is None else query_lines(queries)
-    with progress_bar() as bar:
-        found = SearchIndex.open(where, model).tune(texts, target=recall, progress=bar("efforts"))
+    with progress_bars() as progress:
+        found = SearchIndex.open(where, model).tune(texts, target=recall, progress=progress)
     if as_json:
         print_json({**asdict(found), "reached": found.reached})
     else:

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
     from pcme.cli.reporter import BarReporter
+    from pcme.core.progress import Progress
 
-__all__ = ["Json", "print_json", "print_table", "progress_bar", "training_bar"]
+__all__ = [
+    "DataRoot",
+    "Json",
+    "Movement",
+    "Split",
+    "Workers",
+    "print_json",
+    "print_table",
+    "progress_bars",
+    "training_bar",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+DataRoot = Annotated[
+    Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
+]
+Split = Annotated[str, typer.Option(help="The split: test, seen, val, ...")]
+Workers = Annotated[int, typer.Option(help="Threads that decode images.", min=0)]
 
 
 def print_json(value: object) -> None:
@@ -47,13 +65,29 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """A factory of bars on stderr: `bar("train")(done, total)` moves the bar called "train".
+def progress_bars() -> Iterator[Progress]:
+    """A progress callback that draws one bar per task on stderr, with the time left.
 
-    Bars show the time left; without a terminal nothing is drawn.
+    Without a terminal nothing is drawn.
     """
-    with _progress() as progress:
-        yield lambda name: _mover(progress, name)
+    with _bars() as bars:
+        yield Movement(bars)
+
+
+class Movement:
+    """A progress callback that moves rich's bars; with `remove`, a full bar disappears."""
+
+    def __init__(self, bars: Bars, *, remove: bool = False) -> None:
+        self.bars, self.remove = bars, remove
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, task: str, done: int, total: int | None, /) -> None:
+        """Move the bar of a task; its first step adds the bar."""
+        if task not in self._tasks:
+            self._tasks[task] = self.bars.add_task(task, total=total, values="")
+        self.bars.update(self._tasks[task], completed=done, total=total)
+        if self.remove and done == total:
+            self.bars.remove_task(self._tasks.pop(task))
 
 
 @contextmanager
@@ -61,11 +95,11 @@ def training_bar() -> Iterator[BarReporter]:
     """A reporter that draws a training run on stderr: step, rate, time left, the loss's terms."""
     from pcme.cli.reporter import BarReporter
 
-    with _progress(values=True) as progress:
-        yield BarReporter(progress)
+    with _bars(values=True) as bars:
+        yield BarReporter(bars)
 
 
-def _progress(*, values: bool = False) -> Progress:
+def _bars(*, values: bool = False) -> Bars:
     """Bars with the time left; with `values` also the rate and what the task reports, cut to fit.
 
     What matters for waiting comes first: on a narrow terminal only the end of the values is lost.
@@ -101,8 +135,3 @@ def _progress(*, values: bool = False) -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
-
-
-def _mover(progress: Progress, name: str) -> Callable[[int, int], None]:
-    task = progress.add_task(name, total=None)
-    return lambda done, total: progress.update(task, completed=done, total=total)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, progress_bar
+from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, progress_bars
 
 __all__ = ["register"]
 
@@ -24,25 +23,22 @@ def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     *,
     out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
-    data_root: Annotated[
-        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="The split: test, seen, val, ...")] = "test",
-    workers: Annotated[int, typer.Option(help="Threads that decode images.", min=0)] = 2,
+    data_root: DataRoot = None,
+    split: Split = "test",
+    workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained page: metrics, searches, all figures, the recipe, the commands."""
     from pcme.showcase import gathered, require_writable, written
 
     require_writable(out)
-    with progress_bar() as bar:
-        bars = cache(bar)
+    with progress_bars() as progress:
         found = gathered(
             run,
             split=split,
             data_root=data_root,
             workers=workers,
-            waiting=lambda what, done, total: bars(what)(done, total),
+            progress=progress,
         )
     path = written(found, out)
     if as_json:

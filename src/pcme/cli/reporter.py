@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from rich.progress import Progress, TaskID
+from rich.progress import Progress as Bars
+from rich.progress import TaskID
 
+from pcme.cli.output import Movement
 from pcme.data.problems import Problems
 from pcme.training import Reporter, Run
 
@@ -27,41 +29,36 @@ _SHOWN = {
 class BarReporter(Reporter):
     """Draws with rich; keeps the last validation's figures and the summary of problems."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    def __init__(self, bars: Bars) -> None:
+        self.bars, self._move = bars, Movement(bars, remove=True)
         self.figures: Mapping[str, Mapping[str, float]] = {}
         self.problems = Problems()
         self._task: TaskID | None = None
-        self._waits: dict[str, TaskID] = {}
 
     def begin(self, run: Run) -> None:
         """Show the bar, where the run stands."""
         self.problems = run.problems
-        self._task = self.progress.add_task(
+        self._task = self.bars.add_task(
             run.recipe.name, total=run.total_steps, completed=run.position.total, values=""
         )
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
         """Move the bar; its text has what is worth watching."""
         assert self._task is not None
-        speed = self.progress.tasks[0].speed  # the run's own bar came first
+        speed = self.bars.tasks[0].speed  # the run's own bar came first
         rate = [f"{speed:.1f} steps/s"] if speed else []
         shown = [f"{short} {values[name]:.3g}" for name, short in _SHOWN.items() if name in values]
-        self.progress.update(
+        self.bars.update(
             self._task, completed=run.position.total, values="  ".join([*rate, *shown])
         )
 
-    def waiting(self, what: str, done: int, total: int) -> None:
-        """A bar of its own, gone when it is full."""
-        if what not in self._waits:
-            self._waits[what] = self.progress.add_task(what, total=total, values="")
-        self.progress.update(self._waits[what], completed=done)
-        if done == total:
-            self.progress.remove_task(self._waits.pop(what))
+    def progress(self, task: str, done: int, total: int | None, /) -> None:
+        """Move the bar of a task; it disappears when it is full."""
+        self._move(task, done, total)
 
     def note(self, text: str) -> None:
         """A line above the bar."""
-        self.progress.console.print(text, highlight=False)
+        self.bars.console.print(text, highlight=False)
 
     def validated(self, run: Run, figures: Mapping[str, Mapping[str, float]]) -> None:
         """A line with R-Precision both ways."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table
+from pcme.cli.output import DataRoot, Json, print_json, print_table
 
 if TYPE_CHECKING:
-    from pcme.reproduce import Progress
+    from pcme.reproduce import JobEnded
 
 __all__ = ["register"]
 
@@ -36,9 +36,7 @@ def reproduce(
     ],
     *,
     data: Annotated[str, typer.Option(help="aviary, cub or coco.")] = "aviary",
-    data_root: Annotated[
-        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-    ] = None,
+    data_root: DataRoot = None,
     seeds: Annotated[
         int | None, typer.Option(help="Runs of each row; 3, or 1 with --quick.", min=1)
     ] = None,
@@ -79,8 +77,8 @@ def reproduce(
         out=folder,
         jobs=jobs,
         changes=changes or [],
-        started=lambda missing, total: _started(missing, total, jobs),
-        said=_said,
+        progress=lambda _, done, total: _print_plan((total or 0) - done, total or 0, jobs),
+        ended=_print_ended,
     )
     if as_json:
         print_json([record(result) for result in found])
@@ -120,19 +118,19 @@ def _report(out: Path, results: Path | None, *, as_json: bool) -> None:
         typer.echo(f"wrote {out}: {', '.join(result.name for result in found)}")
 
 
-def _started(missing: int, total: int, jobs: int) -> None:
+def _print_plan(missing: int, total: int, jobs: int) -> None:
     todo = f"{missing} of {total} runs to make, {min(jobs, missing)} at a time"
     typer.echo(todo if missing else f"all {total} runs are there", err=True)
 
 
-def _said(progress: Progress) -> None:
+def _print_ended(job: JobEnded) -> None:
     """A line for each run that has ended, with the time that the rest will take."""
-    place = f"[{progress.done}/{progress.total}] {progress.label}"
-    if progress.failure is not None:
-        typer.echo(f"{place}: {progress.failure}", err=True)
+    place = f"[{job.done}/{job.total}] {job.label}"
+    if job.failure is not None:
+        typer.echo(f"{place}: {job.failure}", err=True)
         return
-    left = f", about {_duration(progress.left)} left" if progress.done < progress.total else ""
-    typer.echo(f"{place}: {_duration(progress.seconds)}{left}", err=True)
+    left = f", about {_duration(job.left)} left" if job.done < job.total else ""
+    typer.echo(f"{place}: {_duration(job.seconds)}{left}", err=True)
 
 
 def _duration(seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, training_bar
+from pcme.cli.output import DataRoot, Json, print_json, print_table, training_bar
 
 if TYPE_CHECKING:
     from pcme.recipes.schema import Recipe
@@ -30,9 +30,7 @@ def train(
     recipe: Name,
     *,
     out: Annotated[Path, typer.Option(help="The run's folder.")],
-    data_root: Annotated[
-        Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-    ] = None,
+    data_root: DataRoot = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a key: method.samples=3. May be given several times."),

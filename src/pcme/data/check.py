@@ -1,10 +1,10 @@
 """Check a dataset before it is used: all images decoded, all captions read, everything counted."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset, Dataset
 from pcme.data.images.decoding import ImageError, disguise
 from pcme.data.loading.prefetch import ordered
@@ -40,11 +40,11 @@ def check_split(
     problems: Problems,
     *,
     workers: int = 2,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> SplitReport:
     """The report on one split, after decoding every image of it; problems go to `problems`.
 
-    Triples are (least, median, largest). `progress(done, total)` is called as images are decoded.
+    Triples are (least, median, largest). `progress` is called as images are decoded.
     """
     loaded = dataset.with_missing().load(split, problems)
     sizes = _decoded_sizes(loaded, problems, workers, progress)
@@ -69,7 +69,7 @@ def _decoded_sizes(
     dataset: CaptionDataset,
     problems: Problems,
     workers: int,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> np.ndarray:
     """(width, height) of every image that can be decoded."""
     total = len(dataset.images)
@@ -82,7 +82,7 @@ def _decoded_sizes(
     sizes: list[tuple[int, int]] = []
     for done, part in enumerate(ordered(sizes_of, chunks, workers=workers), start=1):
         sizes += part
-        progress(min(done * CHUNK, total), total)
+        progress(dataset.split, min(done * CHUNK, total), total)
     return np.array(sizes, np.int64).reshape(-1, 2)
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.bootstrap import AT_ONCE, Interval, percentiles, resampled
 from pcme.evaluation.evaluate import evaluate
-from pcme.evaluation.open_run import Waiting
 from pcme.evaluation.results import FOLDED, RECALLS, WAYS, Direction, Evaluation, Way, split_name
 
 __all__ = ["Comparison", "Difference", "compare", "compared"]
@@ -68,7 +68,7 @@ def compare(
     data_root: Path | None = None,
     split: str = "test",
     workers: int = 2,
-    waiting: Waiting = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Comparison:
     """Runs, or files that `pcme evaluate --out` wrote, against the first of them."""
     checked_metric(metric)
@@ -81,8 +81,8 @@ def compare(
     def result(run: Path) -> Evaluation:
         if run.suffix == ".npz":
             return Evaluation.load(run)
-        said = partial(_named, waiting, str(run))
-        found = evaluate(run, data_root=data_root, split=split, workers=workers, waiting=said)
+        told = partial(_with_run, progress, str(run))
+        found = evaluate(run, data_root=data_root, split=split, workers=workers, progress=told)
         return found.results[0]
 
     return compared({name: result(Path(name)) for name in names}, metric)
@@ -122,8 +122,8 @@ def checked_metric(metric: str) -> str:
     return metric
 
 
-def _named(waiting: Waiting, run: str, what: str, done: int, total: int) -> None:
-    waiting(f"{run}: {what}", done, total)
+def _with_run(progress: Progress, run: str, task: str, done: int, total: int | None, /) -> None:
+    progress(f"{run}: {task}", done, total)
 
 
 def _require_same_queries(results: dict[str, Evaluation], base: str, name: str) -> None:

@@ -1,6 +1,6 @@
 """Embed a split: every image once and every caption once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
+from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.data.loading.batches import FeatureRows, image_batches
 from pcme.data.problems import Problems
@@ -16,12 +17,6 @@ from pcme.errors import DataError
 from pcme.model import Model
 
 __all__ = ["Embedded", "embed"]
-
-Progress = Callable[[int, int], None]
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +36,7 @@ def embed(
     batch_size: int = 64,
     workers: int = 2,
     features: FeatureRows | None = None,
-    progress: Progress = _silent,
-    captions_progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Embedded:
     """Every image once and every caption once; unusable images leave with their captions.
 
@@ -67,7 +61,7 @@ def embed(
         for rows, inputs in source:
             indices.append(rows)
             parts.append(model.embed_images(inputs))
-            progress(int(rows[-1]) + 1, len(dataset.images))
+            progress("images", int(rows[-1]) + 1, len(dataset.images))
     if not parts:
         raise DataError(
             f"{dataset.where}: none of its {len(dataset.images)} images can be used - see "
@@ -78,7 +72,7 @@ def embed(
         for index in np.setdiff1d(np.arange(len(dataset.images)), kept).tolist():
             problems.add("image-unreadable", dataset.images.id(index), "has no features")
     part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
-    captions = _embedded_captions(model, part, batch_size, captions_progress)
+    captions = _embedded_captions(model, part, batch_size, progress)
     return Embedded(part, joined(parts), captions)
 
 

@@ -4,16 +4,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pcme.core import files
+from pcme.core.progress import Progress, named, silent
 from pcme.data.problems import Problems
 from pcme.evaluation.bootstrap import intervals
 from pcme.evaluation.choice import ALL, chosen, names_of
 from pcme.evaluation.costs import Cost, cost
-from pcme.evaluation.open_run import Waiting, open_run
+from pcme.evaluation.open_run import open_run
 from pcme.evaluation.passes import evaluated, name_of
 from pcme.evaluation.results import WAYS, Evaluation
 
@@ -48,14 +48,14 @@ def evaluate(
     split: str = "test",
     scores: str | Sequence[str] | None = None,
     workers: int = 2,
-    waiting: Waiting = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> EvaluationReport:
     """Evaluate the model of a run on a split: by its own score, "all", or those named."""
     problems = Problems()
     if scores not in (None, ALL):
         names_of(scores)  # a wrong name is refused before anything is embedded
     subject = open_run(
-        run, split=split, data_root=data_root, workers=workers, problems=problems, waiting=waiting
+        run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress
     )
     images, captions = subject.embedded.images, subject.embedded.captions
     choice = chosen(scores, subject.model.score(), images, captions)
@@ -65,7 +65,7 @@ def evaluate(
             images,
             captions,
             subject.protocol,
-            progress=partial(waiting, f"scores: {name_of(score)}"),
+            progress=named(progress, f"scores: {name_of(score)}"),
         )
         for score in choice.scores
     ]

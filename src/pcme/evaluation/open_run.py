@@ -1,10 +1,10 @@
 """Open a run: find its data, load its model and a split, and embed the split."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from pcme import data
+from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset, Dataset
 from pcme.data.loading.batches import FeatureRows
 from pcme.data.problems import Problems
@@ -18,9 +18,6 @@ from pcme.recipes.schema import Recipe
 HELD_OUT = "val"
 """The split of images that a run held out from training for validation."""
 
-Waiting = Callable[[str, int, int], None]
-"""(what, done, total): so much of something is done."""
-
 
 def open_run(
     run: str | Path | Model,
@@ -29,7 +26,7 @@ def open_run(
     data_root: Path | None = None,
     workers: int = 2,
     problems: Problems | None = None,
-    waiting: Waiting = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Subject:
     """Load the model of a run, unless it is given; its split is loaded and embedded on first use.
 
@@ -40,7 +37,7 @@ def open_run(
     return Subject(
         model,
         partial(load_split, model.recipe, split, data_root=data_root, problems=noted),
-        partial(embed_split, model, problems=noted, workers=workers, waiting=waiting),
+        partial(embed_split, model, problems=noted, workers=workers, progress=progress),
     )
 
 
@@ -86,7 +83,7 @@ def embed_split(
     problems: Problems,
     *,
     workers: int = 2,
-    waiting: Waiting = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Embedded:
     """Embed a split; the features of a frozen backbone are cached for all runs."""
     return embed(
@@ -94,14 +91,13 @@ def embed_split(
         dataset,
         problems,
         workers=workers,
-        features=_features(model, dataset, problems, workers, waiting),
-        progress=partial(waiting, "images"),
-        captions_progress=partial(waiting, "captions"),
+        features=_features(model, dataset, problems, workers, progress),
+        progress=progress,
     )
 
 
 def _features(
-    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, waiting: Waiting
+    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, progress: Progress
 ) -> FeatureRows | None:
     phases = model.recipe.phases
     untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in phases)
@@ -113,5 +109,5 @@ def _features(
         model.transform,
         workers=workers,
         problems=problems,
-        progress=partial(waiting, "features of the images"),
+        progress=progress,
     )

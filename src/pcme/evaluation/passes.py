@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 
 from pcme import scores
+from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation.judge import KS, OWN, judged
@@ -44,11 +45,6 @@ ROWS = 512
 
 Values = dict[str, Float64[np.ndarray, " _"]]
 Blocks = Iterator[tuple[slice, Float[np.ndarray, "b g"]]]
-Progress = Callable[[int, int], None]
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
 
 
 def evaluated(
@@ -57,12 +53,12 @@ def evaluated(
     captions: Embedding,
     truth: Protocol | CaptionDataset,
     *,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Evaluation:
     """What a score comes to on a split's embeddings, both ways, query by query.
 
     `truth` is the split itself, or its `protocol` where several scores are evaluated.
-    `progress(done, total)` counts the queries of both directions.
+    `progress` counts the queries of both directions.
     """
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
     t2i, i2t = _both_ways(score, images, captions, rules.t2i, rules.i2t, progress)
@@ -89,7 +85,7 @@ def retrieval(
     there, back = (Truth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
     t2i, i2t = (
         {name: float(np.nanmean(values[name])) for name in kept}
-        for values in _both_ways(score, images, captions, there, back, _silent)
+        for values in _both_ways(score, images, captions, there, back, silent)
     )
     return {"i2t": i2t, "t2i": t2i}
 
@@ -134,9 +130,13 @@ def _both_ways(
     kept: torch.Tensor | None = None
     if cells * _dtype(images).itemsize <= HELD_BYTES and same_either_way(score, images, captions):
         kept = torch.empty((len(captions), len(images)), dtype=_dtype(images))
-    found = _values(_scored(score, captions, images, kept), t2i, lambda done: progress(done, total))
+
+    def report(done: int) -> None:
+        progress("queries", done, total)
+
+    found = _values(_scored(score, captions, images, kept), t2i, report)
     again = _scored(score, images, captions) if kept is None else _columns(kept.numpy())
-    return found, _values(again, i2t, lambda done: progress(len(captions) + done, total))
+    return found, _values(again, i2t, lambda done: report(len(captions) + done))
 
 
 def _scored(

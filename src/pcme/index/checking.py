@@ -1,11 +1,11 @@
 """Checking: every row read and compared with what it must be."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from pcme.core.progress import Progress, silent
 from pcme.errors import PcmeError
 from pcme.index.lifts import Lift
 from pcme.index.rows import checksums, embedding_of, matrix, numbers
@@ -32,9 +32,7 @@ class Verified:
         return not self.faults
 
 
-def verify(
-    store: Store, lift: Lift | None, progress: Callable[[int, int], None] = lambda done, total: None
-) -> Verified:
+def verify(store: Store, lift: Lift | None, progress: Progress = silent) -> Verified:
     """Read every row: ids and numbers are there once, checksums and the engine's vectors agree."""
     faults: list[str] = []
     seen_ids: set[object] = set()
@@ -48,7 +46,7 @@ def verify(
             faults += [f"number {one} is there twice" for one in _again(seq, seen_numbers)]
             faults += _damaged(table, lift)
             rows += len(table)
-            progress(rows, total)
+            progress("rows", rows, total)
     except PcmeError as error:
         faults.append(str(error))
     if rows != total and not faults:

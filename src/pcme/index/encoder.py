@@ -1,6 +1,6 @@
 """Encoder: the model of an index, loaded when it is first needed, refused when it is another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -19,7 +19,6 @@ from pcme.uncertainty import Confidence
 __all__ = ["Encoder", "Picture"]
 
 Picture = str | Path | Image.Image
-Progress = Callable[[int, int], None]
 
 
 class Encoder:

@@ -1,12 +1,13 @@
 """Embeddings as a Parquet file: what `pcme embed` writes, and any index or table tool reads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pcme.core import files
+from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.encoder import Encoder
@@ -23,7 +24,7 @@ def embed_to(
     encoder: Encoder,
     sources: Sequence[Source],
     problems: Problems,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> int:
     """Embed all items and write them, a row each, whole or not at all; says how many there are.
 
@@ -46,7 +47,7 @@ def embed_to(
                         writer.write_table(_like(table, writer.schema))
                         written += len(rows)
                     done += len(places)
-                    progress(done, total)
+                    progress("items", done, total)
             if writer is None:
                 raise DataError(f"none of the {total:,} items can be used - {problems.summary()}")
             writer.close()

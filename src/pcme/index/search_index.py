@@ -12,10 +12,11 @@ proves that nothing was missed, for a large one the engine's approximate index. 
 model's own score, which alone decides the order.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pcme import scores
+from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, joined
 from pcme.errors import ConfigError
@@ -41,8 +42,6 @@ from pcme.scores.base import LogProbability, Score
 from pcme.uncertainty import Confidence
 
 __all__ = ["SearchIndex"]
-
-Progress = Callable[[int, int], None]
 
 
 class SearchIndex:
@@ -132,7 +131,7 @@ class SearchIndex:
         kind: Kind = "image",
         on_conflict: OnConflict = "skip",
         problems: Problems | None = None,
-        progress: Progress = lambda done, total: None,
+        progress: Progress = silent,
     ) -> Added:
         """Add a folder of images, images or captions (kind="caption"), a dataset, or embeddings.
 
@@ -214,7 +213,7 @@ class SearchIndex:
         """
         compacted(self._store, self.settings)
 
-    def verify(self, progress: Progress = lambda done, total: None) -> Verified:
+    def verify(self, progress: Progress = silent) -> Verified:
         """Read every row and compare it with what it must be."""
         self._store.version()
         return verify(self._store, lift_in(self.settings, self._store), progress)
@@ -229,7 +228,7 @@ class SearchIndex:
         queries: Sequence[Query] | None = None,
         *,
         target: float = 0.99,
-        progress: Progress = lambda done, total: None,
+        progress: Progress = silent,
     ) -> Tuning:
         """Build the approximate index and find the least effort that has this recall@10.
 

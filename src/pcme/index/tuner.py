@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+from pcme.core.progress import Progress, silent
 from pcme.embedding import Embedding
 from pcme.index.approximate import Approximate, lift_in
 from pcme.index.settings import Settings
@@ -31,7 +32,7 @@ def tuned(
     true_ids: Callable[[Wanted], list[str]],
     *,
     target: float,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Tuning:
     """Fit a lift where one is needed, build, measure against `true_ids`, and keep what is best."""
     store, settings = writer.store, writer.settings

@@ -5,12 +5,13 @@ effort that reaches the target is kept with the index.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
@@ -25,7 +26,6 @@ from pcme.scores.densities import DensityScore
 __all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "fitted", "partitions_for"]
 __all__ += ["require_tunable", "sampled", "stand_ins", "trials", "tuning_in"]
 
-Progress = Callable[[int, int], None]
 
 DEPTH = 10
 """The k of recall@k."""
@@ -150,7 +150,7 @@ def trials(
     *,
     target: float,
     rows: int,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> list[Trial]:
     """For every length of shortlist the fewest probes that reach the target, timed.
 
@@ -163,7 +163,7 @@ def trials(
     measured = []
     for done, number in enumerate(probes, start=1):
         measured.append(_recalls(engine, queries, truth, number))
-        progress(done, len(probes))
+        progress("efforts", done, len(probes))
     each = np.array(measured)  # [probes, queries, shortlists]
     recalls, error = each.mean(1), each.std(1) / np.sqrt(len(queries))
     enough = recalls - error >= target

@@ -1,11 +1,12 @@
 """Writer: adds and deletes, a piece at a time, each piece whole or not at all."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import pyarrow as pa
 
+from pcme.core.progress import Progress
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.approximate import LIFT, lift_in
@@ -21,7 +22,6 @@ from pcme.index.vector_files import NumpyVectors, ParquetVectors
 
 __all__ = ["Added", "OnConflict", "Writer"]
 
-Progress = Callable[[int, int], None]
 OnConflict = Literal["skip", "replace", "error"]
 """What to do with an item whose id is in the index already."""
 IDS_AT_ONCE = 500
@@ -69,7 +69,7 @@ class Writer:
             for places in _pieces(source):
                 done += self._piece(source, places, there, on_conflict, problems)
                 count += len(places)
-                progress(count, total)
+                progress("items", count, total)
         return done
 
     def delete(self, ids: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ up to those, and the maps that they take are kept. `$PCME_CACHE` says where.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform, normalise
 from pcme.data.loading.features import FeatureCache, Stage, digest_of_module
@@ -21,8 +22,6 @@ from pcme.model.model import Model
 from pcme.nn.backbone import ImageNetwork
 
 __all__ = ["cache_folder", "kept", "kept_below"]
-
-Progress = Callable[[int, int], None]
 
 
 def cache_folder() -> Path:
@@ -41,7 +40,7 @@ def kept(
     view: int | None = None,
     workers: int = 2,
     problems: Problems | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> FeatureCache:
     """What the backbone, but for its last `top` blocks, makes of every image.
 
@@ -63,7 +62,7 @@ def kept_below(
     view: int | None = None,
     workers: int = 2,
     problems: Problems | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> list[FeatureCache]:
     """`kept` for each of `tops`, of which the largest comes first, by running the backbone once."""
     network = model.images.network.eval()

@@ -5,7 +5,7 @@ A model folder holds `recipe.json`, `weights.safetensors`, `vocab.json`; an impo
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from pcme import methods
 from pcme.core import files
+from pcme.core.progress import Progress, silent
 from pcme.core.random import torch_stream
 from pcme.data.images.decoding import ImageError, decode
 from pcme.data.images.transforms import ImageTransform, normalise
@@ -38,12 +39,7 @@ __all__ = ["Model", "load", "verify"]
 
 FILES = ("recipe.json", "vocab.json", "weights.safetensors")
 Picture = str | Path | Image.Image | Tensor
-Progress = Callable[[int, int], None]
 T = TypeVar("T")
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
 
 
 class Model(nn.Module):
@@ -119,12 +115,12 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def encode_images(
-        self, pictures: Sequence[Picture], *, batch_size: int = 64, progress: Progress = _silent
+        self, pictures: Sequence[Picture], *, batch_size: int = 64, progress: Progress = silent
     ) -> Embedding:
         """The embeddings of pictures: paths, PIL images, or 8-bit tensors [3,h,w], also mixed.
 
         A tensor of the model's own size is taken as it is; all else goes through `transform`.
-        `progress(done, total)` is called after every batch.
+        `progress` is called after every batch.
         """
         self.eval()
         parts: list[Embedding] = []
@@ -133,14 +129,14 @@ class Model(nn.Module):
             pixels = [self._pixels(picture, done + n) for n, picture in enumerate(chunk)]
             parts.append(self.embed_images(torch.stack(pixels)))
             done += len(chunk)
-            progress(done, len(pictures))
+            progress("images", done, len(pictures))
         return joined(parts)
 
     @torch.no_grad()
     def encode_captions(
-        self, captions: Sequence[str], *, batch_size: int = 256, progress: Progress = _silent
+        self, captions: Sequence[str], *, batch_size: int = 256, progress: Progress = silent
     ) -> Embedding:
-        """The embeddings of captions; `progress(done, total)` is called after every batch."""
+        """The embeddings of captions; `progress` is called after every batch."""
         self.eval()
         parts: list[Embedding] = []
         done = 0
@@ -149,7 +145,7 @@ class Model(nn.Module):
             words = [self.tokeniser.split(text) for text in texts]
             parts.append(self.embed_tokens(self.tokeniser.encode_batch(words)))
             done += len(chunk)
-            progress(done, len(captions))
+            progress("captions", done, len(captions))
         return joined(parts)
 
     def score(self) -> Score:

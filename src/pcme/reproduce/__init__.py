@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pcme.core import files
+from pcme.core.progress import Progress, silent
 from pcme.errors import ConfigError, PcmeError
 from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
@@ -19,14 +20,14 @@ from pcme.reproduce.base import registry
 from pcme.reproduce.outcome import Result, write
 from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Plan, Request, all_jobs, assembled, chosen
 from pcme.reproduce.reporting import report
-from pcme.reproduce.runner import Launch, Progress, forget_features, run_all
+from pcme.reproduce.runner import JobEnded, Launch, forget_features, run_all
 from pcme.reproduce.setups import WORLDS, World, world
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
 
 __all__ = [
     "WORLDS",
-    "Progress",
+    "JobEnded",
     "Result",
     "World",
     "experiments",
@@ -53,13 +54,13 @@ def reproduce(
     jobs: int = 2,
     changes: Sequence[str] = (),
     launch: Launch | None = None,
-    started: Callable[[int, int], None] = lambda missing, total: None,
-    said: Callable[[Progress], None] = lambda progress: None,
+    progress: Progress = silent,
+    ended: Callable[[JobEnded], None] = lambda job: None,
 ) -> list[Result]:
     """The results of these experiments (["all"] for all that the data allows), and their files.
 
-    `out` gets runs/ and results/. Runs that are there are used; `started(missing, total)` is told
-    how many are not, `said` whenever one of them ends. `launch` does a job, a process each without.
+    `out` gets runs/ and results/. Runs that are there are used; `progress` is told
+    how many there are, `ended` whenever a run ends. `launch` does a job, a process each without.
     """
     from pcme.reproduce import pictures  # noqa: F401 - without matplotlib it is told now, not later
 
@@ -74,8 +75,8 @@ def reproduce(
     _require_labels(plans, base)
     files.ensure_folder(out, "the results' folder")
     runs = all_jobs(plans)
-    started(sum(bool(job.missing) for job in runs), len(runs))
-    failures = run_all(runs, workers=jobs, launch=launch, said=said)
+    progress("runs", sum(not job.missing for job in runs), len(runs))
+    failures = run_all(runs, workers=jobs, launch=launch, ended=ended)
     whole = [plan for plan in plans if not any(job.missing for job in plan.jobs())]
     results = [_written(assembled(plan), out / "results") for plan in whole]
     if failures:

@@ -56,7 +56,7 @@ def labels_alone(recipe: Recipe) -> Recipe | None:
 def _put(recipe: Recipe, folder: Path, shared: Path, phases: int, data_root: Path | None) -> None:
     found = checkpoint.newest(shared / "checkpoints")
     assert found is not None, "the shared run has just come to its end"
-    run = prepared(recipe, folder, data_root, workers=1, strict=False, said=Reporter())
+    run = prepared(recipe, folder, data_root, workers=1, strict=False, reporter=Reporter())
     _load(run, found)
     journal = folder / "metrics.jsonl"
     shutil.copyfile(shared / "metrics.jsonl", journal)

@@ -15,7 +15,7 @@ from pcme.errors import ConfigError, PcmeError
 from pcme.reproduce.backbones import labels_alone
 from pcme.reproduce.jobs import Job
 
-__all__ = ["Launch", "Processes", "Progress", "forget_features", "run_all"]
+__all__ = ["JobEnded", "Launch", "Processes", "forget_features", "run_all"]
 
 Launch = Callable[[Job], None]
 
@@ -25,7 +25,7 @@ LAST_LINES = 3
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobEnded:
     """A job has ended: which, how long it took, how many are left and for about how long."""
 
     label: str
@@ -41,7 +41,7 @@ def run_all(
     *,
     workers: int,
     launch: Launch | None = None,
-    said: Callable[[Progress], None] = lambda progress: None,
+    ended: Callable[[JobEnded], None] = lambda job: None,
 ) -> list[str]:
     """Do all jobs of which something is missing, `workers` at a time; what failed, in words.
 
@@ -50,13 +50,13 @@ def run_all(
     """
     waiting = [job for job in jobs if job.missing]
     if launch is not None:
-        return _run(waiting, workers, launch, said)
+        return _run(waiting, workers, launch, ended)
     with Processes() as processes:
-        return _run(waiting, workers, processes, said)
+        return _run(waiting, workers, processes, ended)
 
 
 def _run(
-    jobs: Sequence[Job], workers: int, launch: Launch, said: Callable[[Progress], None]
+    jobs: Sequence[Job], workers: int, launch: Launch, ended: Callable[[JobEnded], None]
 ) -> list[str]:
     start, failures = time.perf_counter(), []
     with ThreadPoolExecutor(workers) as pool:
@@ -67,7 +67,7 @@ def _run(
                 label = futures[future].label
                 failures += [f"{label}: {failure}"] if failure is not None else []
                 left = (time.perf_counter() - start) / done * (len(jobs) - done)
-                said(Progress(label, seconds, done, len(jobs), left, failure))
+                ended(JobEnded(label, seconds, done, len(jobs), left, failure))
         except BaseException:
             if isinstance(launch, Processes):
                 launch.stop()

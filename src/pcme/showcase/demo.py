@@ -5,7 +5,7 @@ that were never seen, and searches: for something rare, something common, and so
 there. Everything lands in one folder.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from jaxtyping import Float64
 from PIL import Image, ImageDraw, ImageFont
 
 from pcme import data
+from pcme.core.progress import Progress, silent
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
 from pcme.data.sheet import save_sheet
@@ -81,7 +82,7 @@ def run(
     folder: Path,
     *,
     reporter: Reporter | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Demo:
     """Train (or go on with, or take, the run in `folder`), calibrate, evaluate on the test species,
     search.
@@ -96,7 +97,7 @@ def run(
         model,
         test,
         Problems(strict=True),
-        waiting=lambda what, done, total: progress(done, total) if what == "images" else None,
+        progress=progress,
     )
     searches = tuple(_searched(model, sure, found))
     sheet = folder / "searches.png"

@@ -5,16 +5,15 @@ import platform
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pcme import analysis, plots, recipes
 from pcme.analysis import Number, Subject
 from pcme.analysis.extremes import Tails
+from pcme.core.progress import Progress, named, silent
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, evaluated
-from pcme.evaluation.open_run import Waiting
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import paper
 from pcme.scores.base import LogProbability
@@ -76,17 +75,17 @@ def gathered(
     split: str = "test",
     data_root: Path | None = None,
     workers: int = 2,
-    waiting: Waiting = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Report:
     """Evaluate a run on a split, ask all that can be asked of it, and search with it."""
     problems = Problems()
     subject = analysis.open_run(
-        run, split=split, data_root=data_root, workers=workers, problems=problems, waiting=waiting
+        run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress
     )
     found, recipe = subject.embedded, subject.model.recipe
-    progress = partial(waiting, "scores")
+    told = named(progress, "scores")
     score = subject.model.score()
-    result = evaluated(score, found.images, found.captions, subject.protocol, progress=progress)
+    result = evaluated(score, found.images, found.captions, subject.protocol, progress=told)
     problem = (problems.summary(),) if problems else ()
     return Report(
         run=Path(run).name,
@@ -95,7 +94,7 @@ def gathered(
         probability=isinstance(score, LogProbability),
         has_sigma=subject.has_sigma,
         beside=_beside(recipe, split, result),
-        figures=tuple(_figures(subject, waiting)),
+        figures=tuple(_figures(subject, progress)),
         left_out=tuple(_left_out(subject)),
         captions=by_captions(subject),
         images=by_images(subject),
@@ -105,10 +104,10 @@ def gathered(
     )
 
 
-def _figures(subject: Subject, waiting: Waiting) -> Iterator[Pictured]:
+def _figures(subject: Subject, progress: Progress) -> Iterator[Pictured]:
     for name in sorted(analysis.applicable(subject), key=_order):
         one = analysis.create(name)
-        result = one.compute(subject, partial(waiting, name))
+        result = one.compute(subject, named(progress, name))
         images = subject.embedded.dataset.images if isinstance(result, Tails) else None
         picture = plots.svg(plots.draw(result, images))
         question = analysis.registry.summary(name)

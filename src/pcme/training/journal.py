@@ -30,11 +30,11 @@ def flat(figures: Figures) -> dict[str, float]:
     return {f"val/{way}/{name}": v for way, part in figures.items() for name, v in part.items()}
 
 
-def begin(run: Run, said: Reporter) -> None:
+def begin(run: Run, reporter: Reporter) -> None:
     """Open the event files, or say why there are none."""
     run.events = Events(run.folder / "tensorboard", after=run.position.total)
     if run.events.missing:
-        said.note(
+        reporter.note(
             "no event files for TensorBoard: it is not installed (pip install 'pcme[tensorboard]')"
         )
 

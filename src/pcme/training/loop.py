@@ -39,42 +39,44 @@ def train(
     reporter: Reporter | None = None,
 ) -> Model:
     """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints."""
-    said = reporter or Reporter()
+    reporter = reporter or Reporter()
     keep_freed()
-    run = prepared(recipe, Path(out), data_root, workers, strict, said)
+    run = prepared(recipe, Path(out), data_root, workers, strict, reporter)
     with explained(run):
-        found = resumed(run, resume, said)
-        journal.begin(run, said)
+        found = resumed(run, resume, reporter)
+        journal.begin(run, reporter)
         try:
-            said.begin(run)
+            reporter.begin(run)
             for number in range(run.position.phase, len(recipe.phases)):
-                _run_phase(run, number, found, said)
+                _run_phase(run, number, found, reporter)
                 found = None
         finally:
             journal.end(run)
     return run.model
 
 
-def _run_phase(run: Run, number: int, found: checkpoint.Checkpoint | None, said: Reporter) -> None:
+def _run_phase(
+    run: Run, number: int, found: checkpoint.Checkpoint | None, reporter: Reporter
+) -> None:
     phase = run.recipe.phases[number]
     groups = trained_groups(run.model, run.probe, phase, words=run.recipe.words.train)
     optimiser = AdamP(groups, lr=phase.learning_rate)
     if found is not None:
         restore_optimiser(optimiser, found)
-    batches = loader(run, phase, said)
+    batches = loader(run, phase, reporter)
     for epoch in range(run.position.epoch, phase.epochs):
         run.position.epoch = epoch
         try:
-            _run_epoch(run, batches, phase, optimiser, said)
+            _run_epoch(run, batches, phase, optimiser, reporter)
         except KeyboardInterrupt:
-            _interrupted(run, optimiser, said)
+            _interrupted(run, optimiser, reporter)
             raise
         run.position.epoch, run.position.step = epoch + 1, 0
         last = epoch + 1 == phase.epochs
         due = last or (epoch + 1) % run.recipe.validation.every_epochs == 0
         if due and phase.task == "match":
-            _validate(run, phase, said)
-            last = last or _patience_is_over(run, number, said)
+            _validate(run, phase, reporter)
+            last = last or _patience_is_over(run, number, reporter)
         if last:
             run.position.phase, run.position.epoch, run.position.waited = number + 1, 0, 0
         save(run, optimiser)
@@ -82,7 +84,9 @@ def _run_phase(run: Run, number: int, found: checkpoint.Checkpoint | None, said:
             return
 
 
-def _run_epoch(run: Run, batches: Loader, phase: Phase, optimiser: AdamP, said: Reporter) -> None:
+def _run_epoch(
+    run: Run, batches: Loader, phase: Phase, optimiser: AdamP, reporter: Reporter
+) -> None:
     epoch, position = run.position.epoch, run.position
     offset = sum(inner.epochs for inner in run.recipe.phases[: position.phase])
     total = phase.epochs * len(batches)
@@ -96,26 +100,26 @@ def _run_epoch(run: Run, batches: Loader, phase: Phase, optimiser: AdamP, said: 
             position.total += 1
             journal.log(run, values)
             run.within_step = False
-            said.step(run, values)
+            reporter.step(run, values)
             stop_if_asked()
 
 
-def _interrupted(run: Run, optimiser: AdamP, said: Reporter) -> None:
+def _interrupted(run: Run, optimiser: AdamP, reporter: Reporter) -> None:
     """Keep the steps made so far; half a step is nothing to go on from."""
     if run.within_step:
         last = checkpoint.last_good(run.checkpoints)
-        said.note(f"interrupted within step {run.position.total}, which is not saved - {last}")
+        reporter.note(f"interrupted within step {run.position.total}, which is not saved - {last}")
         return
     save(run, optimiser)
-    said.note(f"interrupted at step {run.position.total}; --resume goes on from there")
+    reporter.note(f"interrupted at step {run.position.total}; --resume goes on from there")
 
 
-def _validate(run: Run, phase: Phase, said: Reporter) -> None:
+def _validate(run: Run, phase: Phase, reporter: Reporter) -> None:
     """Figures on the validation split; the best weights so far go to the run's folder."""
     with run.average.apply_to(run.model) if run.average is not None else nullcontext():
         embedded = embed(
             run.model, run.val_set, run.problems, workers=run.workers,
-            features=validation_features(run, phase, said),
+            features=validation_features(run, phase, reporter),
         )  # fmt: skip
         score = run.model.score()
         figures = retrieval(score, embedded.images, embedded.captions, embedded.dataset.matches())
@@ -125,7 +129,7 @@ def _validate(run: Run, phase: Phase, said: Reporter) -> None:
         run.model.save(run.folder / "last")
     journal.log(run, journal.flat(figures))
     files.write_text(run.folder / "README.md", card(run, figures))
-    said.validated(run, figures)
+    reporter.validated(run, figures)
 
 
 def _noted(run: Run, figures: Figures) -> bool:
@@ -140,11 +144,11 @@ def _noted(run: Run, figures: Figures) -> bool:
     return True
 
 
-def _patience_is_over(run: Run, number: int, said: Reporter) -> bool:
+def _patience_is_over(run: Run, number: int, reporter: Reporter) -> bool:
     patience, waited = run.recipe.validation.patience, run.position.waited
     if patience is None or waited < patience:
         return False
-    said.note(
+    reporter.note(
         f"phase {number} ends at step {run.position.total}: {waited} validations in a row were no "
         f"better than {100 * run.position.best:.1f}, that of step {run.position.best_step}"
     )

@@ -5,7 +5,6 @@ The data, the vocabulary, the word vectors, the model; and the batches of each p
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pcme.core import files
+from pcme.core.progress import named, part_of
 from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.dataset import CaptionDataset, Remembered
 from pcme.data.images.transforms import ImageTransform
@@ -34,7 +34,12 @@ __all__ = ["loader", "prepared", "validation_features"]
 
 
 def prepared(
-    recipe: Recipe, out: Path, data_root: Path | None, workers: int, strict: bool, said: Reporter
+    recipe: Recipe,
+    out: Path,
+    data_root: Path | None,
+    workers: int,
+    strict: bool,
+    reporter: Reporter,
 ) -> Run:
     """A run at its beginning; `out` is its folder, made if need be."""
     dataset, problems = find_dataset(recipe, data_root), Problems(strict=strict)
@@ -50,7 +55,7 @@ def prepared(
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)
     vectors, coverage = _vectors(recipe, vocab)
     if coverage is not None:
-        said.note(str(coverage))
+        reporter.note(str(coverage))
     model = Model(recipe, vocab, vectors)
     precision = Precision(recipe.precision, model.device)
     average = ExponentialAverage(model, recipe.average) if recipe.average else None
@@ -66,7 +71,7 @@ def prepared(
     return run
 
 
-def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
+def loader(run: Run, phase: Phase, reporter: Reporter) -> Loader:
     """The batches of a phase: pixels, or the features of a backbone that is held."""
     recipe = run.recipe
     augment = recipe.augment
@@ -79,7 +84,7 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
         erasing=augment.erasing if phase.task == "match" else 0.0,
     )
     stored = run.train_set.image_vectors
-    features = _features(run, phase, transform, said) if stored is None else [stored]
+    features = _features(run, phase, transform, reporter) if stored is None else [stored]
     return Loader(
         run.train_set,
         run.sampler,
@@ -94,7 +99,7 @@ def loader(run: Run, phase: Phase, said: Reporter) -> Loader:
     )
 
 
-def validation_features(run: Run, phase: Phase, said: Reporter) -> FeatureRows | None:
+def validation_features(run: Run, phase: Phase, reporter: Reporter) -> FeatureRows | None:
     """What a backbone that no run changes makes of the validation images, for all runs.
 
     Weights that this run has trained are its own: nobody would look for their features again.
@@ -109,7 +114,7 @@ def validation_features(run: Run, phase: Phase, said: Reporter) -> FeatureRows |
         run.model.transform,
         workers=run.workers,
         problems=run.problems,
-        progress=partial(said.waiting, "features of the validation images"),
+        progress=named(reporter.progress, "features of the validation images"),
     )
 
 
@@ -209,7 +214,7 @@ def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear
 
 
 def _features(
-    run: Run, phase: Phase, transform: ImageTransform, said: Reporter
+    run: Run, phase: Phase, transform: ImageTransform, reporter: Reporter
 ) -> Sequence[FeatureRows]:
     """What the held part of the backbone makes of every view; nothing where it must run again.
 
@@ -219,7 +224,7 @@ def _features(
         return ()
     views = 1 if transform.deterministic else run.recipe.augment.views
     if views is None:
-        said.note(
+        reporter.note(
             "images are augmented, so the held backbone runs at every step - augment.views=4 keeps "
             "its features of four draws of every image"
         )
@@ -235,7 +240,7 @@ def _features(
             view=view,
             workers=run.workers,
             problems=run.problems,
-            progress=partial(_progress, said, view, views),
+            progress=part_of(reporter.progress, view, views),
         )[-1]
         for view in range(views)
     ]
@@ -265,7 +270,3 @@ def _tops_ahead(run: Run, phase: Phase) -> list[int]:
             lowest = _top(later)
             tops.insert(0, lowest)
     return tops
-
-
-def _progress(said: Reporter, view: int, views: int, done: int, total: int) -> None:
-    said.waiting("features of the images", view * total + done, views * total)

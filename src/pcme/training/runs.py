@@ -35,8 +35,8 @@ class Reporter:
     def step(self, run: "Run", values: Mapping[str, float]) -> None:
         """A step is done."""
 
-    def waiting(self, what: str, done: int, total: int) -> None:
-        """So much of something that comes before the next step is done."""
+    def progress(self, task: str, done: int, total: int | None, /) -> None:
+        """A `Progress` for tasks that come before the next step."""
 
     def note(self, text: str) -> None:
         """Something worth a line."""

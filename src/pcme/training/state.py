@@ -43,7 +43,7 @@ def save(run: Run, optimiser: AdamP) -> None:
     checkpoint.save(run.checkpoints, run.position.total, parts, {"state": state})
 
 
-def resumed(run: Run, resume: bool, said: Reporter) -> checkpoint.Checkpoint | None:
+def resumed(run: Run, resume: bool, reporter: Reporter) -> checkpoint.Checkpoint | None:
     """The state of the newest checkpoint put in place; None to start afresh, or a phase afresh."""
     found = checkpoint.newest(run.checkpoints)
     if not resume:
@@ -56,7 +56,7 @@ def resumed(run: Run, resume: bool, said: Reporter) -> checkpoint.Checkpoint | N
         journal.forget(run)
         return None
     for note in found.passed_over:
-        said.note(f"{note} - going on from step {found.step} instead")
+        reporter.note(f"{note} - going on from step {found.step} instead")
     state = found.record("state")
     _refuse_another_run(run, state)
     _put_in_place(run, found, state)

@@ -5,11 +5,11 @@ reported was fitted on one half and judged on the other, of which it has seen no
 is fitted on both.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pcme import uncertainty as confidences
+from pcme.core.progress import Progress, silent
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
@@ -42,7 +42,7 @@ def calibrate(
     false_alarm: float = FALSE_ALARM,
     problems: Problems | None = None,
     workers: int = 2,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Calibrated:
     """The confidence of the model in a folder, from a split that it was not trained on."""
     checked_method(method)  # before anything slow
@@ -53,7 +53,7 @@ def calibrate(
         dataset,
         Problems() if problems is None else problems,
         workers=workers,
-        waiting=lambda what, done, total: progress(done, total) if what == "images" else None,
+        progress=progress,
     )
     embedded = found.dataset, found.captions, found.images
 

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int64, UInt8
 from torch import Tensor
 
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import erase
@@ -42,7 +43,6 @@ BATCH = 256
 """Captions embedded at a time."""
 
 Words = Sequence[str]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def spoiled_captions(
     way: str,
     *,
     ratios: Sequence[float] = RATIOS,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Float64[np.ndarray, "n r"]:
     """Mean log σ of these captions, spoiled in one of the ways of WORDS by each of the ratios.
 
@@ -160,7 +160,7 @@ def spoiled_captions(
             for i, words in enumerate(sentences)
         ]
         columns.append(width(embed_words(model, spoilt)))
-        progress(done, len(ratios))
+        progress("captions", done, len(ratios))
     return np.stack(columns, 1)
 
 
@@ -170,14 +170,14 @@ def spoiled_images(
     images: Int64[np.ndarray, " n"],
     *,
     ratios: Sequence[float] = RATIOS,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Float64[np.ndarray, "n r"]:
     """Mean log σ of these images with each of the ratios of their pixels erased, nested."""
     pictures = [model.transform(dataset.images.load(i)) for i in images.tolist()]
     columns = []
     for done, ratio in enumerate(ratios, start=1):
         columns.append(width(_erased_pixels(model, pictures, ratio)))
-        progress(done, len(ratios))
+        progress("images", done, len(ratios))
     return np.stack(columns, 1)
 
 

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Float16, Int64, Shaped, UInt8
 from torch import Tensor, nn
 
 from pcme.core import files
+from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform
@@ -73,7 +74,7 @@ class FeatureCache:
         batch_size: int = 32,
         workers: int = 2,
         problems: Problems | None = None,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        progress: Progress = silent,
     ) -> "FeatureCache":
         """The features below `folder`, computed first unless they are there already.
 
@@ -97,12 +98,12 @@ class FeatureCache:
         batch_size: int = 32,
         workers: int = 2,
         problems: Problems | None = None,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        progress: Progress = silent,
     ) -> "list[FeatureCache]":
         """What every stage of a backbone gives, in one pass over the images for all of them.
 
         Of a random transform one draw is kept for every image, and `view` numbers it.
-        `progress(done, total)` is called after every batch.
+        `progress` is called after every batch.
         """
         if not transform.deterministic and view is None:
             raise ConfigError(
@@ -250,7 +251,7 @@ def _compute(
     drafts: Sequence[_Draft | None],
     batches: _Batches,
     stages: Sequence[Stage],
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> None:
     """Fill the drafts with what their stages give, from where the one furthest behind stopped."""
     wanted = [draft for draft in drafts if draft is not None]
@@ -267,7 +268,7 @@ def _compute(
         if number % SAVE_EVERY == 0:
             for draft in wanted:
                 draft.note()
-        progress(int(indices[-1]) + 1, wanted[0].count)
+        progress("features of the images", int(indices[-1]) + 1, wanted[0].count)
     for draft in wanted:
         draft.finish()
 
