@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from pcme.cli.output import training_bar
+from pcme.cli.reporter import training_bar
 from pcme.data.problems import Problems
 
 VALUES = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, training_bar
+from pcme.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
     from pcme.showcase.demo import Demo, Search
@@ -46,6 +46,7 @@ def demo(
     A run that is already in the folder is taken, or gone on with.
     """
     from pcme import recipes
+    from pcme.cli.reporter import training_bar
     from pcme.showcase.demo import run
 
     begin = time.monotonic()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from pcme.cli.reporter import BarReporter
     from pcme.core.progress import Progress
 
 __all__ = [
@@ -24,10 +23,10 @@ __all__ = [
     "Movement",
     "Split",
     "Workers",
+    "make_bars",
     "print_json",
     "print_table",
     "progress_bars",
-    "training_bar",
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -70,7 +69,7 @@ def progress_bars() -> Iterator[Progress]:
 
     Without a terminal nothing is drawn.
     """
-    with _bars() as bars:
+    with make_bars() as bars:
         yield Movement(bars)
 
 
@@ -90,16 +89,7 @@ class Movement:
             self.bars.remove_task(self._tasks.pop(task))
 
 
-@contextmanager
-def training_bar() -> Iterator[BarReporter]:
-    """A reporter that draws a training run on stderr: step, rate, time left, the loss's terms."""
-    from pcme.cli.reporter import BarReporter
-
-    with _bars(values=True) as bars:
-        yield BarReporter(bars)
-
-
-def _bars(*, values: bool = False) -> Bars:
+def make_bars(*, values: bool = False) -> Bars:
     """Bars with the time left; with `values` also the rate and what the task reports, cut to fit.
 
     What matters for waiting comes first: on a narrow terminal only the end of the values is lost.

@@ -1,15 +1,16 @@
 """What a training run says on the terminal: a bar with the loss's terms, and notes above it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from rich.progress import Progress as Bars
 from rich.progress import TaskID
 
-from pcme.cli.output import Movement
+from pcme.cli.output import Movement, make_bars
 from pcme.data.problems import Problems
 from pcme.training import Reporter, Run
 
-__all__ = ["BarReporter"]
+__all__ = ["BarReporter", "training_bar"]
 
 _SHOWN = {
     "loss": "loss",
@@ -65,3 +66,10 @@ class BarReporter(Reporter):
         self.figures = figures
         parts = ", ".join(f"{way} {100 * v['r_precision']:.1f}" for way, v in figures.items())
         self.note(f"step {run.position.total}: validation R-Precision {parts}")
+
+
+@contextmanager
+def training_bar() -> Iterator[BarReporter]:
+    """A reporter that draws a training run on stderr: step, rate, time left, the loss's terms."""
+    with make_bars(values=True) as bars:
+        yield BarReporter(bars)

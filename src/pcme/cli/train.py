@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import DataRoot, Json, print_json, print_table, training_bar
+from pcme.cli.output import DataRoot, Json, print_json, print_table
 
 if TYPE_CHECKING:
     from pcme.recipes.schema import Recipe
@@ -46,6 +46,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model: the run's folder gets its weights, metrics, model card and checkpoints."""
+    from pcme.cli.reporter import training_bar
     from pcme.training import train as run
 
     chosen = _recipe(recipe).changed(
