@@ -6,6 +6,7 @@ the reason in the commit. Hypothesis is derandomised for the same reason: a red 
 """
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -20,3 +21,35 @@ def _own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PCME_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """For networks so small that threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def sigma_run(tmp_path_factory):
+    """The folder of a finished run of aviary-tiny: to be read, not changed (`models.copied`)."""
+    return _trained("TINY", tmp_path_factory.mktemp("sigma") / "run")
+
+
+@pytest.fixture(scope="session")
+def points_run(tmp_path_factory):
+    """The folder of a finished run without σ (InfoNCE): to be read, not changed."""
+    return _trained("POINTS", tmp_path_factory.mktemp("points") / "run")
+
+
+def _trained(recipe, folder):
+    from pcme.training import train
+    from tests import models
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    train(getattr(models, recipe), folder, workers=0)
+    torch.set_num_threads(before)
+    return folder

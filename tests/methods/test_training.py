@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-import torch
 
 from pcme import methods
 from pcme.training import train
@@ -21,13 +20,7 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """The networks here are so small that threads only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def recipe(name, **params):

@@ -1,19 +1,13 @@
 """The digest of a model: what decides an embedding counts, and nothing else does."""
 
 import pytest
-import torch
 
-from pcme import recipes
-from pcme.data.text.tokens import Vocab
-from pcme.model import Model
 from pcme.model.digest import digest
-
-TINY = recipes.get("aviary-tiny").changed(["augment.crop=centre"])
+from tests.models import untrained
 
 
 def digest_of(*changes):
-    vocab = Vocab.build(["a red bird"])
-    return digest(Model(TINY.changed(changes), vocab, torch.zeros(len(vocab), 8)))
+    return digest(untrained("augment.crop=centre", *changes))
 
 
 @pytest.mark.parametrize("change", ["augment.resize=16", "augment.crop=none", "augment.size=15"])

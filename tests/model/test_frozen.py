@@ -3,18 +3,15 @@
 import pytest
 import torch
 
-from pcme import recipes
 from pcme.data.images.transforms import normalise
-from pcme.data.text.tokens import Vocab
-from pcme.model import Model
 from pcme.model.frozen import cache_folder, kept, kept_below
 from tests.helpers import photos
+from tests.models import build
 
 
 @pytest.fixture
 def model():
-    vocab = Vocab.build(["a red bird"])
-    return Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8))
+    return build()
 
 
 @pytest.mark.parametrize("top", [0, 1, 2])
@@ -45,9 +42,7 @@ def test_what_learns_is_not_part_of_what_is_kept(tmp_path, monkeypatch, model):
 
 def test_several_cuts_are_kept_in_one_pass(tmp_path, monkeypatch):
     """The first block sees every image once, and all is as each cut alone gives it."""
-    recipe = recipes.get("aviary-tiny").changed(["image.widths=[4,8,8]"])
-    vocab = Vocab.build(["a red bird"])
-    model = Model(recipe, vocab, torch.randn(len(vocab), 8))
+    model = build("aviary-tiny", "image.widths=[4,8,8]")
     data = photos(tmp_path / "images")
     seen = []
     model.images.network.blocks()[0].register_forward_hook(lambda *call: seen.append(call[1][0]))

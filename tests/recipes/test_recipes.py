@@ -35,13 +35,7 @@ BASES = {
 everywhere = pytest.mark.parametrize("name", recipes.names())
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """The networks here are so small that threads only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Enough(Exception):  # noqa: N818 - nothing is wrong
@@ -70,6 +64,7 @@ def losses(recipe, folder, count=2, **options):
 @everywhere
 def test_a_recipe_is_what_its_record_says(name):
     recipe = get(name)
+    assert recipe.name == name
     record = json.loads(json.dumps(recipe.record()))
     assert from_record(record) == recipe
     assert from_record(record).record() == record
@@ -148,12 +143,12 @@ TINY = get("aviary-tiny").changed(["phases.0.epochs=1"])
 SWITCHES = [
     ["method.mean_attention=false"],
     ["method.sigma_attention=false"],
-    ["method.mean_attention=false", "method.sigma_attention=false"],
     ["method.sigma_squashed=true"],
     ["method.covariance=isotropic"],
     ["method.covariance=isotropic", "method.sigma_squashed=true"],
     ["method.covariance=none"],
     ["method.likelihood=overlap"],
+    ["method.likelihood=overlap", "method.covariance=isotropic"],
     ["method.likelihood=analytic", "method.positives=diagonal"],
     ["method.likelihood=sampled", "method.samples=1", "method.positives=matches-weighted"],
     ["method.likelihood=sampled", "method.samples=3", "method.positives=matches"],
@@ -166,12 +161,6 @@ SWITCHES = [
 def test_every_ablation_trains(switches, tmp_path):
     """Paper: §D."""
     recipe = TINY.changed(['method={"kind":"pcme"}', *switches])
-    assert all(map(math.isfinite, losses(recipe, tmp_path)))
-
-
-@pytest.mark.parametrize("kind", methods.names())
-def test_every_method_trains(kind, tmp_path):
-    recipe = TINY.changed([f'method={{"kind":"{kind}"}}'])
     assert all(map(math.isfinite, losses(recipe, tmp_path)))
 
 

@@ -16,31 +16,24 @@ from pcme import ConfigError, DataError, FormatError, PcmeError
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
 from tests.helpers import picture
+from tests.models import copied
 from tests.training.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("straight")
-    train(TINY, folder)
+def cut_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cut") / "run"
+    with pytest.raises(RuntimeError, match="stopped"):
+        train(TINY, folder, reporter=Interrupt(8))
     return folder
 
 
 @pytest.fixture
-def cut(tmp_path):
+def cut(cut_once, tmp_path):
     """A run that stopped in its third epoch, with checkpoints of steps 3 and 6."""
-    folder = tmp_path / "cut"
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(TINY, folder, reporter=Interrupt(8))
-    return folder
+    return copied(cut_once, tmp_path / "cut")
 
 
 # A full disk
@@ -71,7 +64,7 @@ def full(real, after):
         ("pathlib.Path.write_text", 5),  # recipe, vocabulary, card
     ],
 )
-def test_a_full_disk_is_named_and_costs_nothing(straight, tmp_path, monkeypatch, target, after):
+def test_a_full_disk_is_named_and_costs_nothing(sigma_run, tmp_path, monkeypatch, target, after):
     with monkeypatch.context() as patch:
         owner, _, name = target.rpartition(".")
         real = full(_resolved(owner, name), after)
@@ -84,7 +77,7 @@ def test_a_full_disk_is_named_and_costs_nothing(straight, tmp_path, monkeypatch,
     found = newest(tmp_path / "checkpoints")
     assert f"the last good state is {found.folder} - make room, then --resume goes on" in text
     train(TINY, tmp_path, resume=True)
-    assert same_run(tmp_path, straight)
+    assert same_run(tmp_path, sigma_run)
 
 
 def _resolved(owner, name):
@@ -108,18 +101,18 @@ class MetricsOnAFullDisk(Reporter):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("step", [1, 7])
-def test_a_full_disk_under_the_metrics(straight, tmp_path, step):
+def test_a_full_disk_under_the_metrics(sigma_run, tmp_path, step):
     with pytest.raises(FormatError, match=r"the disk is full.*--resume goes on") as caught:
         train(TINY, tmp_path, reporter=MetricsOnAFullDisk(step))
     assert ("there is no checkpoint yet" in str(caught.value)) == (step == 1)
     (tmp_path / "metrics.jsonl").unlink()
     (tmp_path / "kept").rename(tmp_path / "metrics.jsonl")
     train(TINY, tmp_path, resume=True)
-    assert same_run(tmp_path, straight)
+    assert same_run(tmp_path, sigma_run)
 
 
 @pytest.mark.slow
-def test_a_disk_that_really_takes_no_more(straight, tmp_path):
+def test_a_disk_that_really_takes_no_more(sigma_run, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(TINY, tmp_path, reporter=Interrupt(5, KeyboardInterrupt))
     limit = (tmp_path / "checkpoints" / "step-00000005" / "model.safetensors").stat().st_size - 1
@@ -135,7 +128,7 @@ def test_a_disk_that_really_takes_no_more(straight, tmp_path):
     assert "the disk is full" in done.stderr
     assert "step-00000005 - make room, then --resume goes on" in done.stderr
     train(TINY, tmp_path, resume=True)
-    assert same_run(tmp_path, straight)
+    assert same_run(tmp_path, sigma_run)
 
 
 # Too little memory
@@ -246,9 +239,9 @@ def test_captions_of_unknown_words_only(tmp_path):
         ("seed=1", "seed: 0 then, 1 now"),
     ],
 )
-def test_a_run_does_not_go_on_with_another_recipe(straight, change, named):
+def test_a_run_does_not_go_on_with_another_recipe(sigma_run, change, named):
     with pytest.raises(ConfigError, match=r"another recipe - .*another --out") as caught:
-        train(TINY.changed([change]), straight, resume=True)
+        train(TINY.changed([change]), sigma_run, resume=True)
     assert named in str(caught.value)
 
 
@@ -274,7 +267,7 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path):
     train(recipe, run, data_root=first, resume=True)
 
 
-def test_a_run_of_an_older_version_goes_on(straight, cut):
+def test_a_run_of_an_older_version_goes_on(sigma_run, cut):
     """Keys that a recipe did not have then count as they were: with their defaults."""
     state = newest(cut / "checkpoints").record("state")
     del state["data"], state["precision"], state["recipe"]["precision"]
@@ -283,7 +276,7 @@ def test_a_run_of_an_older_version_goes_on(straight, cut):
         del state["position"][name]
     _rewritten_state(newest(cut / "checkpoints").folder, state)
     train(TINY, cut, resume=True)
-    assert same_run(cut, straight)
+    assert same_run(cut, sigma_run)
 
 
 def _rewritten_state(folder, state):
@@ -334,15 +327,13 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGE)
-def test_a_damaged_model_is_refused_by_the_name_of_the_file(straight, tmp_path, name, damage):
-    import shutil
-
-    shutil.copytree(straight, tmp_path / "run")
-    damage(tmp_path / "run" / name)
+def test_a_damaged_model_is_refused_by_the_name_of_the_file(sigma_run, tmp_path, name, damage):
+    run = copied(sigma_run, tmp_path / "run")
+    damage(run / name)
     with pytest.raises(PcmeError, match=re.escape(name)):
-        pcme.load(tmp_path / "run")
+        pcme.load(run)
     with pytest.raises(PcmeError, match=re.escape(name)):
-        train(TINY, tmp_path / "run", resume=True)
+        train(TINY, run, resume=True)
 
 
 def flip(path):
@@ -351,14 +342,14 @@ def flip(path):
     path.write_bytes(data)
 
 
-def test_a_flipped_byte_in_a_checkpoint_costs_an_epoch(straight, cut):
+def test_a_flipped_byte_in_a_checkpoint_costs_an_epoch(sigma_run, cut):
     notes = Notes()
     flip(newest(cut / "checkpoints").folder / "model.safetensors")
     train(TINY, cut, resume=True, reporter=notes)
     (note,) = [text for text in notes.texts if "damaged" in text]
     assert "model.safetensors was altered" in note
     assert "going on from step 3 instead" in note
-    assert same_run(cut, straight)
+    assert same_run(cut, sigma_run)
 
 
 def test_a_run_without_a_whole_checkpoint_is_not_begun_again_in_silence(cut):

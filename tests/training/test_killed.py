@@ -1,8 +1,8 @@
 """A run killed (SIGKILL) at any moment goes on to the same weights, bit for bit.
 
-One process imports and warms up everything, then forks a run for each trial: a trial costs what the
-run costs. A run dies at a random time, or inside a write: before or after the n-th fsync or rename,
-with half of a file written, before tensors are serialised.
+One process imports and warms up everything, then forks a run per trial: a trial costs what the run
+costs. A run dies at a random time, or inside a write: once per kind of moment (before or after an
+fsync or rename, with half of a file written, before tensors are serialised), the n-th at random.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 
-TRIALS = 20
+TIMED = 3
 
 
 def die(*_):
@@ -111,8 +111,8 @@ def serve(folder):
         train(recipe, run, resume=True)
 
     draws = random.Random(7)
-    for trial in range(TRIALS):
-        point = None if trial % 3 == 0 else draws.randrange(len(passed))
+    moments = [draws.choice([n for n, p in enumerate(passed) if p == k]) for k in sorted({*passed})]
+    for trial, point in enumerate([*[None] * TIMED, *moments]):
         run = folder / f"trial-{trial}" / "run"
         child = forked(lambda run=run, point=point: killed(run, point))
         if point is None:
@@ -142,7 +142,6 @@ def test_a_run_killed_at_any_moment_comes_to_the_same(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     reports = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(reports) == TRIALS
     for report in reports:
         assert report["same"], report
         assert report["card"], report
@@ -150,7 +149,8 @@ def test_a_run_killed_at_any_moment_comes_to_the_same(tmp_path):
         assert not report["failed"], done.stderr
     inside = [report for report in reports if report["moment"] != "time"]
     assert all(report["killed"] for report in inside)
-    assert len({report["moment"] for report in inside}) >= 4
+    assert len({report["moment"] for report in inside}) == len(inside) >= 8
+    assert len(reports) == TIMED + len(inside)
 
 
 if __name__ == "__main__":

@@ -18,46 +18,32 @@ from pcme.training.checkpoint import newest
 from pcme.training.precision import Precision
 from tests.training.trained import SHORT, TINY, Interrupt, Notes, logged, same, same_run, weights
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """The networks here are so small that threads only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("straight")
-    train(TINY, folder)
-    return folder
-
-
-@pytest.mark.parametrize("after", [1, 5, 6, 8])
-def test_a_run_that_was_cut_short_ends_as_one_that_was_not(straight, tmp_path, after):
+@pytest.mark.parametrize("after", [1, 6, 8])
+def test_a_run_that_was_cut_short_ends_as_one_that_was_not(sigma_run, tmp_path, after):
     with pytest.raises(RuntimeError, match="stopped"):
         train(TINY, tmp_path, reporter=Interrupt(after))
     train(TINY, tmp_path, resume=True)
-    assert same_run(tmp_path, straight)
+    assert same_run(tmp_path, sigma_run)
 
 
-def test_a_run_cut_short_several_times_too(straight, tmp_path):
+def test_a_run_cut_short_several_times_too(sigma_run, tmp_path):
     for after in (2, 3, 4):
         with pytest.raises(RuntimeError):
             train(TINY, tmp_path, resume=True, reporter=Interrupt(after))
     train(TINY, tmp_path, resume=True)
-    assert same(weights(tmp_path / "last"), weights(straight / "last"))
+    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
 
 
-def test_ctrl_c_loses_nothing_but_the_current_step(straight, tmp_path):
+def test_ctrl_c_loses_nothing_but_the_current_step(sigma_run, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(TINY, tmp_path, reporter=Interrupt(5, KeyboardInterrupt))
     assert newest(tmp_path / "checkpoints").step == 5
     train(TINY, tmp_path, resume=True)
-    assert same(weights(tmp_path / "last"), weights(straight / "last"))
-    assert logged(tmp_path) == logged(straight)
+    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
+    assert logged(tmp_path) == logged(sigma_run)
 
 
 def interrupting(monkeypatch, at, times=1):
@@ -85,7 +71,7 @@ def as_in_a_terminal():
 
 @pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize(("at", "times", "saved"), [(4, 1, 5), (7, 1, 8), (4, 2, 3), (1, 2, None)])
-def test_ctrl_c_in_the_middle_of_a_step(straight, tmp_path, monkeypatch, at, times, saved):
+def test_ctrl_c_in_the_middle_of_a_step(sigma_run, tmp_path, monkeypatch, at, times, saved):
     """The first waits for the end of the step; a second one does not, and the step is lost."""
     notes = Notes()
     with monkeypatch.context() as patch:
@@ -97,10 +83,10 @@ def test_ctrl_c_in_the_middle_of_a_step(straight, tmp_path, monkeypatch, at, tim
     assert ("is not saved" in notes.texts[-1]) == (times == 2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     train(TINY, tmp_path, resume=True)
-    assert same_run(tmp_path, straight)
+    assert same_run(tmp_path, sigma_run)
 
 
-def test_ctrl_c_that_others_handle_is_left_to_them(straight, tmp_path, monkeypatch):
+def test_ctrl_c_that_others_handle_is_left_to_them(sigma_run, tmp_path, monkeypatch):
     seen = []
     before = signal.signal(signal.SIGINT, lambda *args: seen.append(args))
     try:
@@ -109,11 +95,11 @@ def test_ctrl_c_that_others_handle_is_left_to_them(straight, tmp_path, monkeypat
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(seen) == 1
-    assert same_run(tmp_path, straight)
+    assert same_run(tmp_path, sigma_run)
 
 
 @pytest.mark.slow
-def test_sigkill(straight, tmp_path):
+def test_sigkill(sigma_run, tmp_path):
     """Many more moments, without the command line, are in test_training_killed.py."""
     command = [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--out", str(tmp_path)]
     # Sums are rounded in another order with another number of threads.
@@ -128,17 +114,17 @@ def test_sigkill(straight, tmp_path):
     child.send_signal(signal.SIGKILL)
     child.wait()
     train(TINY, tmp_path, resume=True)
-    assert same(weights(tmp_path / "last"), weights(straight / "last"))
+    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
 
 
-def test_the_number_of_workers_changes_nothing(straight, tmp_path):
+def test_the_number_of_workers_changes_nothing(sigma_run, tmp_path):
     train(TINY, tmp_path, workers=0)
-    assert same(weights(tmp_path / "last"), weights(straight / "last"))
+    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
 
 
-def test_another_seed_is_another_run(straight, tmp_path):
+def test_another_seed_is_another_run(sigma_run, tmp_path):
     train(TINY.changed(["seed=1"]), tmp_path)
-    assert not same(weights(tmp_path / "last"), weights(straight / "last"))
+    assert not same(weights(tmp_path / "last"), weights(sigma_run / "last"))
 
 
 class FirstPhase(Reporter):
@@ -160,19 +146,19 @@ def test_frozen_means_frozen_and_then_it_moves(tmp_path):
     assert reporter.moved
 
 
-def test_the_run_is_a_model_that_loads(straight):
-    model = pcme.load(straight)
+def test_the_run_is_a_model_that_loads(sigma_run):
+    model = pcme.load(sigma_run)
     captions = model.encode_captions(["a red bird", "nothing known xyzzy", ""])
     assert len(captions) == 3
-    again = pcme.load(straight).encode_captions(["a red bird", "nothing known xyzzy", ""])
+    again = pcme.load(sigma_run).encode_captions(["a red bird", "nothing known xyzzy", ""])
     assert torch.equal(captions.mean, again.mean)
     assert torch.equal(captions.log_sigma, again.log_sigma)
 
 
-def test_a_saved_model_is_the_same_to_the_bit(straight, tmp_path):
-    model = pcme.load(straight)
+def test_a_saved_model_is_the_same_to_the_bit(sigma_run, tmp_path):
+    model = pcme.load(sigma_run)
     model.save(tmp_path / "copy")
-    assert same(weights(tmp_path / "copy"), weights(straight))
+    assert same(weights(tmp_path / "copy"), weights(sigma_run))
     pictures = [torch.full((3, 16, 16), value, dtype=torch.uint8) for value in (0, 200)]
     assert torch.equal(
         model.encode_images(pictures).mean,
@@ -180,22 +166,22 @@ def test_a_saved_model_is_the_same_to_the_bit(straight, tmp_path):
     )
 
 
-def test_everything_worth_watching_is_logged(straight):
-    steps = [line for line in logged(straight) if "loss" in line]
+def test_everything_worth_watching_is_logged(sigma_run):
+    steps = [line for line in logged(sigma_run) if "loss" in line]
     assert len(steps) == 12
     assert {"match", "kl", "scale", "shift", "image_log_sigma", "gradient"} <= steps[0].keys()
-    assert any("val/t2i/r_precision" in line for line in logged(straight))
+    assert any("val/t2i/r_precision" in line for line in logged(sigma_run))
 
 
-def test_a_run_is_not_overwritten(straight):
+def test_a_run_is_not_overwritten(sigma_run):
     with pytest.raises(ConfigError, match="--resume"):
-        train(TINY, straight)
+        train(TINY, sigma_run)
 
 
-def test_a_finished_run_has_nothing_left_to_do(straight):
-    before = weights(straight / "last")
-    train(TINY, straight, resume=True)
-    assert same(before, weights(straight / "last"))
+def test_a_finished_run_has_nothing_left_to_do(sigma_run):
+    before = weights(sigma_run / "last")
+    train(TINY, sigma_run, resume=True)
+    assert same(before, weights(sigma_run / "last"))
 
 
 def test_a_backbone_learns_the_labels_and_nothing_else_moves(tmp_path):
@@ -212,31 +198,9 @@ def test_a_backbone_learns_the_labels_and_nothing_else_moves(tmp_path):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", pcme.methods.names())
-def test_every_method_trains(tmp_path, name):
-    record = {**TINY.record(), "method": {"kind": name}}
-    record["phases"] = [{"epochs": 1, "learning_rate": 1e-3}]
-    train(from_record(record), tmp_path)
-    assert (tmp_path / "weights.safetensors").is_file()
-
-
 @pytest.mark.parametrize(
     "switch",
-    [
-        "method.mean_attention=false",
-        "method.sigma_attention=false",
-        "method.sigma_squashed=true",
-        "method.covariance=isotropic",
-        "method.positives=diagonal",
-        "method.kl_weight=0.1",
-        "method.uniformity_weight=0.1",
-        "average=0.9",
-        "sampling.kind=one-per-class",
-        "sampling.afresh=false",
-        "phases.0.backbone=1",
-        "phases.0.sigma_factor=0.1",
-        "words.train=false",
-    ],
+    ["average=0.9", "sampling.kind=one-per-class", "sampling.afresh=false", "words.train=false"],
 )
 def test_every_switch_trains(tmp_path, switch):
     short = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1", switch])
@@ -317,7 +281,7 @@ def test_a_phase_ends_when_patience_is_over(tmp_path, monkeypatch):
     assert logged(tmp_path)[-1]["step"] == 18
 
 
-@pytest.mark.parametrize("after", [8, 11, 14])
+@pytest.mark.parametrize("after", [8, 14])
 def test_a_patient_run_cut_short_stops_at_the_same_place(tmp_path, monkeypatch, after):
     recipe = TINY.changed(PATIENT)
     patient(tmp_path, monkeypatch)

@@ -9,18 +9,18 @@ from torch import nn
 
 from pcme import ConfigError, recipes
 from pcme.data.loading.features import FeatureCache
-from pcme.data.text.tokens import Vocab
-from pcme.model import Model
 from pcme.recipes.schema import Phase
 from pcme.training import train
 from pcme.training.phases import set_mode, trained_groups
+from tests.models import build
 from tests.training.trained import SHORT, Notes, weights
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
 def model():
-    vocab = Vocab.build(["a red bird"])
-    return Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8))
+    return build()
 
 
 def trained(model, groups):

@@ -5,11 +5,20 @@ import json
 import torch
 from safetensors.torch import load_file
 
-from pcme import recipes
 from pcme.training import Reporter
+from tests.models import SHORT, TINY
 
-TINY = recipes.get("aviary-tiny")
-SHORT = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1"])
+__all__ = [
+    "NO_WARMUP",
+    "SHORT",
+    "TINY",
+    "Interrupt",
+    "Notes",
+    "logged",
+    "same",
+    "same_run",
+    "weights",
+]
 
 
 class Interrupt(Reporter):
