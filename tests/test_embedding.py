@@ -51,6 +51,22 @@ def test_points_know_their_size():
     assert (len(items), items.dim) == (4, 2)
 
 
+def test_both_kinds_say_where_their_points_are():
+    items, vectors = isotropic(3, 4, seed=0, dtype=torch.float64), points(3, 2, 4, seed=1)
+    assert torch.equal(items.points(), items.mean[:, None])
+    assert vectors.points() is vectors.x
+    for one, dtype in ((items, torch.float64), (vectors, torch.float32)):
+        assert (one.dtype, one.device, one.dim) == (dtype, torch.device("cpu"), 4)
+    assert vectors.uncertainty() is None
+
+
+@pytest.mark.parametrize("items", [isotropic(9000, 3, seed=0), random_gaussians(9000, 3, seed=0)])
+def test_the_volume_is_the_sum_of_log_sigma_whatever_their_number(items):
+    wide = items.log_sigma.double().expand(-1, 3)
+    torch.testing.assert_close(items.log_volume(), wide.sum(1), rtol=1e-12, atol=0)
+    torch.testing.assert_close(items.mean_log_sigma(), items.uncertainty().log())
+
+
 @unless_annotations_are_enforced
 @pytest.mark.parametrize(
     ("mean", "log_sigma", "given"),

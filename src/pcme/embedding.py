@@ -4,13 +4,14 @@
 Paper: Eq. (4) writes σ as the covariance; its heads predict log σ (docs/science/errata.md, 2).
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -19,10 +20,72 @@ from pcme.core import files
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 FORMAT_VERSION = "1"
+CHUNK = 4096
+"""Items that are converted to float64 at a time."""
+
+
+class _Items(ABC):
+    """N items in R^D, held in tensors whose first axis is the items."""
+
+    STORED: ClassVar[tuple[str, ...]]
+    """The tensors that are checked and saved."""
+
+    @abstractmethod
+    def points(self) -> Float[Tensor, "n k d"]:
+        """The items as K points each; a Gaussian is its mean."""
+
+    @property
+    def dim(self) -> int:
+        """D, the dimension of the embedding space."""
+        return self._first.shape[-1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision."""
+        return self._first.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self._first.device
+
+    def require_finite(self, name: str) -> None:
+        """Raise a `DataError` naming the first bad item if any value is NaN or infinite."""
+        for part in self.STORED:
+            _require_finite(getattr(self, part), f"{name}.{part}")
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - torch's own signature
+        """Apply `torch.Tensor.to` to every tensor."""
+        return self._map(lambda part: part.to(*args, **kwargs))
+
+    def detach(self) -> Self:
+        """The same values without history."""
+        return self._map(torch.Tensor.detach)
+
+    def __len__(self) -> int:
+        """N, the number of items."""
+        return self._first.shape[0]
+
+    def __getitem__(self, rows: "Rows") -> Self:
+        """Some of the items; an int keeps the leading axis."""
+        index = _rows(rows)
+        return self._map(lambda part: part[index])
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file atomically (no pickle)."""
+        _save({name: getattr(self, name) for name in self.STORED}, type(self), Path(path))
+
+    @property
+    def _first(self) -> Tensor:
+        first: Tensor = getattr(self, self.STORED[0])
+        return first
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(*map(change, vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian:
+class Gaussian(_Items):
     """N diagonal normal distributions in R^D. Paper: Eq. (4).
 
     >>> g = Gaussian(torch.zeros(2, 3), torch.full((2, 1), -1.0))  # [N, 1]: isotropic
@@ -32,6 +95,7 @@ class Gaussian:
 
     mean: Float[Tensor, "n d"]
     log_sigma: Float[Tensor, "n d"] | Float[Tensor, "n 1"]
+    STORED: ClassVar[tuple[str, ...]] = ("mean", "log_sigma")
 
     def __post_init__(self) -> None:
         """Check shapes and dtypes; values are checked where they are used (`require_finite`)."""
@@ -53,11 +117,6 @@ class Gaussian:
             )
 
     @property
-    def dim(self) -> int:
-        """D, the dimension of the embedding space."""
-        return self.mean.shape[1]
-
-    @property
     def sigma(self) -> Float[Tensor, "n d"]:
         """The standard deviations, expanded to [N, D]."""
         return self.log_sigma.exp().expand_as(self.mean)
@@ -67,43 +126,36 @@ class Gaussian:
         """σ², expanded to [N, D]."""
         return (2 * self.log_sigma).exp().expand_as(self.mean)
 
+    def points(self) -> Float[Tensor, "n 1 d"]:
+        """The means."""
+        return self.mean[:, None]
+
     def sample(self, n: int, generator: torch.Generator | None = None) -> "Points":
-        """n independent draws μ + σ ε for each item, reparametrised. Paper: §3.1.2."""
+        """n independent draws μ + σ ε per item, reparametrised. Paper: §3.1.2."""
         if n < 1:
-            raise ConfigError(f"at least one sample an item is needed, got {n}.")
+            raise ConfigError(f"samples per item must be ≥ 1, got {n}.")
         noise = torch.randn(
             (len(self), n, self.dim),
             generator=generator,
-            dtype=self.mean.dtype,
-            device=self.mean.device if generator is None else generator.device,
-        ).to(self.mean.device)
+            dtype=self.dtype,
+            device=self.device if generator is None else generator.device,
+        ).to(self.device)
         return Points(torch.addcmul(self.mean[:, None], noise, self.log_sigma.exp()[:, None]))
 
     def uncertainty(self) -> Float[Tensor, " n"]:
-        """The geometric mean of σ = exp(mean log σ), one number an item. Paper: §3.2.1."""
-        return self.log_sigma.mean(-1).exp()
+        """The geometric mean of σ, one number per item. Paper: §3.2.1."""
+        return self.mean_log_sigma().exp()
 
-    def require_finite(self, name: str) -> None:
-        """Raise a `DataError` naming the first bad item if any value is NaN or infinite."""
-        _require_finite(self.mean, f"{name}.mean")
-        _require_finite(self.log_sigma, f"{name}.log_sigma")
+    def mean_log_sigma(self) -> Float[Tensor, " n"]:
+        """The mean of log σ over the dimensions: the log of the uncertainty."""
+        return self.log_sigma.mean(-1)
 
-    def to(self, *args: Any, **kwargs: Any) -> "Gaussian":  # noqa: ANN401 - torch's own signature
-        """`torch.Tensor.to` on both parts."""
-        return Gaussian(self.mean.to(*args, **kwargs), self.log_sigma.to(*args, **kwargs))
-
-    def detach(self) -> "Gaussian":
-        """The same values without history."""
-        return Gaussian(self.mean.detach(), self.log_sigma.detach())
-
-    def __len__(self) -> int:
-        """N, the number of items."""
-        return self.mean.shape[0]
-
-    def __getitem__(self, rows: "Rows") -> "Gaussian":
-        """Some of the items; an int keeps the leading axis."""
-        rows = _rows(rows)
-        return Gaussian(self.mean[rows], self.log_sigma[rows])
+    def log_volume(self) -> Float[Tensor, " n"]:
+        """Σ log σ over the dimensions, in float64 without a float64 copy of all items."""
+        out = torch.empty(len(self), dtype=torch.float64, device=self.device)
+        for i in range(0, len(self), CHUNK):
+            out[i : i + CHUNK] = self.log_sigma[i : i + CHUNK].detach().double().sum(-1)
+        return out.mul_(self.dim / self.log_sigma.shape[1])
 
     @staticmethod
     def cat(parts: "Sequence[Gaussian]") -> "Gaussian":
@@ -113,19 +165,14 @@ class Gaussian:
         log_sigmas = [part.log_sigma.expand(-1, wide) for part in parts]
         return Gaussian(torch.cat([part.mean for part in parts]), torch.cat(log_sigmas))
 
-    def save(self, path: str | Path) -> None:
-        """Write a safetensors file atomically (no pickle)."""
-        _save({"mean": self.mean, "log_sigma": self.log_sigma}, "gaussian", Path(path))
-
     @staticmethod
     def load(path: str | Path) -> "Gaussian":
         """Read what `save` wrote, bit for bit."""
-        tensors = _load(Path(path), "gaussian", ("mean", "log_sigma"))
-        return Gaussian(tensors["mean"], tensors["log_sigma"])
+        return Gaussian(**_load(Path(path), Gaussian))
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class Points(_Items):
     """N items as K points each: K = 1 a vector, K = J samples of a `Gaussian`.
 
     >>> len(Points(torch.zeros(4, 7, 2)))
@@ -133,6 +180,7 @@ class Points:
     """
 
     x: Float[Tensor, "n k d"]
+    STORED: ClassVar[tuple[str, ...]] = ("x",)
 
     def __post_init__(self) -> None:
         """Check the shape."""
@@ -140,33 +188,15 @@ class Points:
         if x.ndim != 3 or 0 in x.shape[1:]:
             raise ShapeError(
                 f"Points.x must be [N, K, D] with K, D ≥ 1, got {list(x.shape)}. "
-                "Use x[:, None] for one vector an item."
+                "Use x[:, None] for one vector per item."
             )
 
-    @property
-    def dim(self) -> int:
-        """D, the dimension of the embedding space."""
-        return self.x.shape[2]
+    def points(self) -> Float[Tensor, "n k d"]:
+        """The points."""
+        return self.x
 
-    def require_finite(self, name: str) -> None:
-        """Raise a `DataError` naming the first bad item if any value is NaN or infinite."""
-        _require_finite(self.x, f"{name}.x")
-
-    def to(self, *args: Any, **kwargs: Any) -> "Points":  # noqa: ANN401 - torch's own signature
-        """`torch.Tensor.to`."""
-        return Points(self.x.to(*args, **kwargs))
-
-    def detach(self) -> "Points":
-        """The same values without history."""
-        return Points(self.x.detach())
-
-    def __len__(self) -> int:
-        """N, the number of items."""
-        return self.x.shape[0]
-
-    def __getitem__(self, rows: "Rows") -> "Points":
-        """Some of the items; an int keeps the leading axis."""
-        return Points(self.x[_rows(rows)])
+    def uncertainty(self) -> None:
+        """None: a point has no σ."""
 
     @staticmethod
     def cat(parts: "Sequence[Points]") -> "Points":
@@ -174,21 +204,17 @@ class Points:
         _require_parts(parts, "Points.cat")
         return Points(torch.cat([part.x for part in parts]))
 
-    def save(self, path: str | Path) -> None:
-        """Write a safetensors file atomically (no pickle)."""
-        _save({"x": self.x}, "points", Path(path))
-
     @staticmethod
     def load(path: str | Path) -> "Points":
         """Read what `save` wrote, bit for bit."""
-        return Points(_load(Path(path), "points", ("x",))["x"])
+        return Points(**_load(Path(path), Points))
 
 
 Embedding = Gaussian | Points
-Rows = int | slice | Sequence[int] | Tensor
+Rows = int | slice | Sequence[int] | Int[Tensor, " m"] | Bool[Tensor, " n"] | Int[Tensor, ""]
 
 
-def joined(parts: "Sequence[Embedding]") -> "Embedding":
+def joined(parts: Sequence[Embedding]) -> Embedding:
     """The items of all parts, which are all Gaussians or all Points, as one."""
     if all(isinstance(part, Gaussian) for part in parts):
         return Gaussian.cat([part for part in parts if isinstance(part, Gaussian)])
@@ -211,55 +237,56 @@ def _rows(rows: Rows) -> Any:  # noqa: ANN401 - whatever torch indexes with
     return rows if isinstance(rows, slice) else [rows] if isinstance(rows, int) else list(rows)
 
 
-def _require_finite(x: Tensor, name: str) -> None:
+def _require_finite(x: Float[Tensor, "n ..."], name: str) -> None:
     if bool(torch.isfinite(x.detach().sum())):  # one pass; a finite sum has finite terms
         return
     bad = (~torch.isfinite(x.detach())).flatten(1).any(1).nonzero()[:, 0]
     if not len(bad):  # finite terms whose sum overflows
         return
     raise DataError(
-        f"{name} holds NaN or infinite values in {len(bad)} of {x.shape[0]} items, first item "
-        f"{int(bad[0])}. Find what produced them, or drop those items first."
+        f"{name}: NaN or infinite values in {len(bad)} of {x.shape[0]} items, first item "
+        f"{int(bad[0])}. Find what produced them, or drop these items."
     )
 
 
 def _require_parts(parts: Sequence[Embedding], where: str) -> None:
     if not parts:
-        raise ShapeError(f"{where} needs at least one part, got none.")
+        raise ShapeError(f"{where}: at least one part is needed, got none.")
     if len({part.dim for part in parts}) > 1:
         dims = [part.dim for part in parts]
-        raise ShapeError(f"{where}: the parts have different dimensions {dims}; they must agree.")
+        raise ShapeError(f"{where}: the parts must have one dimension, got {dims}.")
 
 
-def _save(tensors: dict[str, Tensor], kind: str, path: Path) -> None:
-    metadata = {"format": "pcme", "kind": kind, "format_version": FORMAT_VERSION}
+def _save(tensors: dict[str, Tensor], kind: type[_Items], path: Path) -> None:
     whole = {name: t.detach().contiguous().cpu() for name, t in tensors.items()}
-    if len({t.data_ptr() for t in whole.values()}) < len(
-        whole
-    ):  # safetensors refuses shared memory
+    if len({t.data_ptr() for t in whole.values()}) < len(whole):  # safetensors: no shared memory
         whole = {name: t.clone() for name, t in whole.items()}
     try:
         with files.replacing(path) as draft:
-            save_file(whole, draft, metadata=metadata)
+            save_file(whole, draft, metadata={"format": "pcme", **_metadata(kind)})
     except (OSError, SafetensorError) as error:
         raise FormatError(
-            f"{path} cannot be written ({error}). Check that its folder exists and has room."
+            f"{path}: cannot be written ({error}). Check that its folder exists and has room."
         ) from error
 
 
-def _load(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Tensor]:
+def _load(path: Path, kind: type[_Items]) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            known = metadata.get("format_version") == FORMAT_VERSION
-            if not known or metadata.get("kind") != kind or not set(names) <= set(file.keys()):
+            metadata, names = file.metadata() or {}, sorted(file.keys())
+            expected = _metadata(kind)
+            if not expected.items() <= metadata.items() or not set(kind.STORED) <= set(names):
                 raise FormatError(
-                    f"{path} is not a saved {kind}: it holds {sorted(file.keys())} with metadata "
-                    f"{metadata}, expected {list(names)} in format {FORMAT_VERSION}. "
-                    "Write it with .save(path)."
+                    f"{path}: not a saved {expected['kind']} in format {FORMAT_VERSION}, got "
+                    f"{names} with metadata {metadata}. Write it with .save(path)."
                 )
-            return {name: file.get_tensor(name) for name in names}
+            return {name: file.get_tensor(name) for name in kind.STORED}
     except (OSError, SafetensorError) as error:
         raise FormatError(
-            f"{path} cannot be read as safetensors ({error}). Check the path, or save it again."
+            f"{path}: not readable as safetensors ({error}). Check the path, or save it again."
         ) from error
+
+
+def _metadata(kind: type[_Items]) -> dict[str, str]:
+    named = Gaussian if issubclass(kind, Gaussian) else Points
+    return {"kind": named.__name__.lower(), "format_version": FORMAT_VERSION}

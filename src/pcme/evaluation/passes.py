@@ -128,8 +128,8 @@ def _both_ways(
     total = len(captions) + len(images)
     cells = len(captions) * len(images)
     kept: torch.Tensor | None = None
-    if cells * _dtype(images).itemsize <= HELD_BYTES and same_either_way(score, images, captions):
-        kept = torch.empty((len(captions), len(images)), dtype=_dtype(images))
+    if cells * images.dtype.itemsize <= HELD_BYTES and same_either_way(score, images, captions):
+        kept = torch.empty((len(captions), len(images)), dtype=images.dtype)
 
     def report(done: int) -> None:
         progress("queries", done, total)
@@ -151,10 +151,6 @@ def _columns(matrix: Float[np.ndarray, "c i"]) -> Blocks:
     for start in range(0, matrix.shape[1], ROWS):
         rows = slice(start, min(start + ROWS, matrix.shape[1]))
         yield rows, read_rows(matrix.T, rows)
-
-
-def _dtype(items: Embedding) -> torch.dtype:
-    return items.mean.dtype if isinstance(items, Gaussian) else items.x.dtype
 
 
 def _values(blocks: Blocks, truth: Truth, done: Callable[[int], None]) -> Values:

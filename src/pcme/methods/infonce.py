@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Embedding
 from pcme.errors import ConfigError
 from pcme.methods.base import Method, Objective, Terms, registry, require_known
 from pcme.nn.heads import HeadOptions
@@ -83,7 +83,7 @@ class Contrast(Objective):
         """The term contrast."""
         with torch.no_grad():  # the weight itself is capped, so that it can come down again
             self.log_scale.clamp_(max=math.log(self.method.largest_scale))
-        logits = self.log_scale.exp() * (_vectors(images) @ _vectors(captions).T)
+        logits = self.log_scale.exp() * (images.points()[:, 0] @ captions.points()[:, 0].T)
         diagonal = self.method.positives == "diagonal"
         true = torch.eye(*matches.shape, device=matches.device) if diagonal else matches
         loss = (cross_entropy(logits, true) + cross_entropy(logits.T, true.T)) / 2
@@ -109,7 +109,3 @@ def cross_entropy(
     counts = true.sum(1, keepdim=True)
     target = true / counts.clamp_min(1)
     return -(target * torch.log_softmax(logits, 1)).sum() / (counts > 0).sum().clamp_min(1)
-
-
-def _vectors(items: Embedding) -> Float[Tensor, "n d"]:
-    return items.mean if isinstance(items, Gaussian) else items.x[:, 0]

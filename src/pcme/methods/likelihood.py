@@ -92,8 +92,7 @@ def _sign(matches: Matches | Tensor, shape: tuple[int, int], like: Embedding) ->
             f"matches must be a Matches or a bool tensor {list(shape)} (images × captions), "
             f"got {found.dtype} {list(found.shape)}."
         )
-    tensor = like.mean if isinstance(like, Gaussian) else like.x
-    return found.to(tensor) * 2 - 1
+    return found.to(like.device, like.dtype) * 2 - 1
 
 
 def _require_gaussian(items: Embedding, method: str) -> Gaussian:

@@ -175,7 +175,8 @@ class SoftContrastive(Objective):
             values["kl"] = kl_to_standard_normal(images) + kl_to_standard_normal(captions)
             if self.breadth is not None:
                 values["breadth"] = self._breadth(images, captions, nll.detach(), target)
-        values["uniformity"] = uniformity(torch.cat([_means(images), _means(captions)]))
+        means = [items.points().flatten(0, 1) for items in (images, captions)]
+        values["uniformity"] = uniformity(torch.cat(means))
         return Terms(
             values,
             {
@@ -272,7 +273,3 @@ def positive_weights(
         return matches, ones
     counts = matches.sum(0, keepdim=True).clamp_min(1)
     return matches, torch.where(matches, 1 / counts, ones)
-
-
-def _means(items: Embedding) -> Float[Tensor, "n d"]:
-    return items.mean if isinstance(items, Gaussian) else items.x.flatten(0, 1)

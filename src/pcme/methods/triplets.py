@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Embedding
 
 __all__ = ["Negatives", "Positives", "Triplets", "best_cosine", "excess", "roles"]
 
@@ -127,11 +127,7 @@ def best_cosine(images: Embedding, captions: Embedding) -> Float[Tensor, "b c"]:
 
     Song & Soleymani 2019 (PVSE): multiple-instance learning. With K = 1 it is the cosine.
     """
-    x, y = _points(images), _points(captions)
+    x, y = images.points(), captions.points()
     (b, k, _), (c, m, _) = x.shape, y.shape
     cosines = x.flatten(0, 1) @ y.flatten(0, 1).T
     return cosines.view(b, k, c, m).amax((1, 3))
-
-
-def _points(items: Embedding) -> Float[Tensor, "n k d"]:
-    return items.mean[:, None] if isinstance(items, Gaussian) else items.x

@@ -162,19 +162,15 @@ def require_comparable(queries: Embedding, gallery: Embedding) -> None:
             f"queries have dimension {queries.dim} and the gallery has {gallery.dim}. "
             "Encode both sides with the same model."
         )
-    kinds = {_first(queries).dtype, _first(gallery).dtype}
-    places = {_first(queries).device, _first(gallery).device}
+    kinds = {queries.dtype, gallery.dtype}
+    places = {queries.device, gallery.device}
     if len(kinds) > 1 or len(places) > 1 or not kinds <= {torch.float32, torch.float64}:
         raise ShapeError(
             "queries and gallery must both be float32 or both float64, on one device; got "
-            f"{_first(queries).dtype} on {_first(queries).device} and "
-            f"{_first(gallery).dtype} on {_first(gallery).device}. Convert with .to(...)."
+            f"{queries.dtype} on {queries.device} and "
+            f"{gallery.dtype} on {gallery.device}. Convert with .to(...)."
         )
 
 
-def _first(items: Embedding) -> Tensor:
-    return items.mean if isinstance(items, Gaussian) else items.x
-
-
 def _empty(shape: tuple[int, int], like: Embedding) -> Tensor:
-    return torch.empty(shape, dtype=_first(like).dtype)
+    return torch.empty(shape, dtype=like.dtype)

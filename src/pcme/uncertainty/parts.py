@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Embedding
 from pcme.errors import ConfigError, DataError
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import LogProbability, Score
@@ -71,9 +71,8 @@ def log_probabilities(
 
 def uncertainty(items: Embedding) -> Float64[np.ndarray, " n"] | None:
     """The geometric mean of σ of each item; None for points."""
-    if not isinstance(items, Gaussian):
-        return None
-    return items.uncertainty().numpy().astype(np.float64)
+    found = items.uncertainty()
+    return None if found is None else found.numpy().astype(np.float64)
 
 
 def _part(
