@@ -11,7 +11,6 @@ import faiss
 import numpy as np
 import torch
 
-import pcme
 from bench.data import bench_aviary, bench_loader
 from bench.evaluation import bench_coco_shape, bench_every_score
 from bench.index import bench_index
@@ -19,6 +18,8 @@ from bench.measure import Row, best, faster, report, within
 from bench.training import bench_growth, bench_gru, bench_overhead, bench_step
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
 from pcme import Gaussian, Points, scores
+from pcme.methods.likelihood import pair_nll
+from pcme.retrieval.ranking import Ranking
 
 HERE = Path(__file__).parent
 
@@ -43,7 +44,7 @@ def bench_pair_nll() -> list[Row]:
         return [loss.detach(), *torch.autograd.grad(loss, (x, y, scale, shift))]
 
     def ours() -> list[torch.Tensor]:
-        return run(lambda: pcme.pair_nll(Points(x), Points(y), matches, scale=scale, shift=shift))
+        return run(lambda: pair_nll(Points(x), Points(y), matches, scale=scale, shift=shift))
 
     def literal() -> list[torch.Tensor]:
         return run(lambda: literal_nll(x, y, matches, scale, shift))
@@ -118,7 +119,7 @@ def bench_topk() -> list[Row]:
         )
     score = scores.create("match_prob")
     sample = slice(0, 64)
-    full = pcme.Ranking.from_scores(score(queries[sample], gallery), k=10)
+    full = Ranking.from_scores(score(queries[sample], gallery), k=10)
     same = torch.equal(score.topk(queries, gallery, k=10).ids[sample], full.ids)
     assert same, "match_prob top-k differs from the full matrix"
     (ours,) = best(lambda: score.topk(queries, gallery, k=10), repeats=5, seconds=60)
@@ -157,7 +158,7 @@ def _density_training() -> Row:
 
     def ours() -> torch.Tensor:
         left, right = Gaussian(*tensors[:2]), Gaussian(*tensors[2:])
-        nll = pcme.pair_nll(left, right, matches, scale=10.0, shift=-15.0, method="overlap")
+        nll = pair_nll(left, right, matches, scale=10.0, shift=-15.0, method="overlap")
         return torch.autograd.grad(nll.sum(), tensors)[1]
 
     def plain() -> torch.Tensor:

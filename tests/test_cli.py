@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import pcme
 from pcme.cli import app
+from pcme.errors import DataError
 
 HELP_THEN_LIST_HEAVY_MODULES = """
 import sys
@@ -99,7 +100,7 @@ def test_list_scores_prints_square_brackets_as_they_are(monkeypatch):
 
 
 def test_an_error_of_ours_is_a_message_and_status_2(monkeypatch):
-    break_demo(monkeypatch, pcme.DataError("no images. Given: []. Pass at least one."))
+    break_demo(monkeypatch, DataError("no images. Given: []. Pass at least one."))
     result = run("demo")
     assert result.exit_code == 2
     assert result.stderr == "pcme: no images. Given: []. Pass at least one.\n"
@@ -107,7 +108,7 @@ def test_an_error_of_ours_is_a_message_and_status_2(monkeypatch):
 
 
 def test_debug_shows_the_traceback(monkeypatch):
-    error = pcme.DataError("no images")
+    error = DataError("no images")
     break_demo(monkeypatch, error)
     result = run("demo", debug=True)
     assert result.exit_code == 1

@@ -10,7 +10,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from pcme import DataError, FormatError, Gaussian, PcmeError, Points, ShapeError, embedding
+from pcme import Gaussian, PcmeError, Points, embedding
+from pcme.errors import DataError, FormatError, ShapeError
 from tests.helpers import random_gaussians, unless_annotations_are_enforced
 
 STANDARD_ERRORS = 5  # a seeded test; two-sided, this fails by chance once in 1.7 million

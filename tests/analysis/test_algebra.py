@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import ConfigError
 from pcme.analysis import algebra
 from pcme.analysis.algebra import Algebra, related
 from pcme.analysis.geometry import cover
+from pcme.errors import ConfigError
 from tests.analysis.subjects import subject
 from tests.helpers import random_gaussians
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pcme import DataError
 from pcme.analysis.base import silent
 from pcme.analysis.bins import Bins, in_bins, judged
+from pcme.errors import DataError
 from pcme.retrieval import metrics
 from tests.analysis.subjects import subject
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pcme import ShapeError
 from pcme.analysis.bootstrap import estimated, mean, replicates, spearman
+from pcme.errors import ShapeError
 
 
 @given(st.integers(0, 10**6))

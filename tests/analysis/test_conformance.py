@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from pcme import ConfigError, FormatError, analysis
+from pcme import analysis
 from pcme.analysis import Subject
+from pcme.errors import ConfigError, FormatError
 from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained
 
 SMALL = {

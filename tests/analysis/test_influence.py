@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pcme import DataError
 from pcme.analysis import Subject
 from pcme.analysis.influence import Influence, without_each
+from pcme.errors import DataError
 from pcme.uncertainty.perturbation import width
 from tests.analysis.subjects import subject, untrained, world
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import ConfigError, Gaussian
+from pcme import Gaussian
 from pcme.analysis.variances import Variances, profile, shares
+from pcme.errors import ConfigError
 from tests.analysis.subjects import subject, untrained
 
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from pcme import DataError
 from pcme.analysis.words import Words, tf_idf
 from pcme.data.text.tokens import tokenise
+from pcme.errors import DataError
 from pcme.uncertainty.perturbation import width
 from tests.analysis.subjects import subject
 

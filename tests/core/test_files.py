@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from pcme import ConfigError
 from pcme.core import files
+from pcme.errors import ConfigError
 
 
 def names(folder):

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcme import ConfigError, DataError, ShapeError
 from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Remembered, Subset
 from pcme.data.formats.coco import COCO
 from pcme.data.images.decoding import ImageError
+from pcme.errors import ConfigError, DataError, ShapeError
 from tests.helpers import picture
 
 

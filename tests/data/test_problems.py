@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from pcme import DataError
 from pcme.data.problems import KEPT, KINDS, NOTES, Problems
+from pcme.errors import DataError
 
 
 def test_each_problem_counts_once_however_often_it_is_met():

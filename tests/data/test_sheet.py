@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pcme import ConfigError
 from pcme.data import Problems
 from pcme.data.dataset import CaptionDataset, Files
 from pcme.data.sheet import CELL, contact_sheet, save_sheet
+from pcme.errors import ConfigError
 from tests.helpers import picture
 
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pcme import ConfigError, Points, scores
+from pcme import Points, scores
+from pcme.errors import ConfigError
 from pcme.evaluation import name_of
 from pcme.evaluation.choice import chosen, suits
 from tests.helpers import random_gaussians

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcme import ConfigError, DataError, scores
+from pcme import scores
+from pcme.errors import ConfigError, DataError
 from pcme.evaluation import Direction, Evaluation, compare, compared, evaluated, protocol
 from pcme.evaluation.compare import checked_metric
 from tests.evaluation.models import untrained

@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pcme import ConfigError, DataError, Ranking, scores
+from pcme import scores
 from pcme.data.dataset import CaptionDataset, Files
+from pcme.errors import ConfigError, DataError
 from pcme.evaluation import eccv, evaluated, protocol
 from pcme.evaluation.judge import OWN, judged
 from pcme.evaluation.relations import Relation
+from pcme.retrieval.ranking import Ranking
 from tests.evaluation.splits import embeddings, toy
 
 

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from pcme import DataError, Gaussian, recipes
+from pcme import Gaussian, recipes
 from pcme.data.images.transforms import normalise
 from pcme.data.problems import Problems
 from pcme.data.text.tokens import Vocab
+from pcme.errors import DataError
 from pcme.evaluation import embed
 from pcme.model import Model
 from tests.helpers import photos

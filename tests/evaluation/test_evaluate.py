@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from pcme import ConfigError, data, load, recipes
+from pcme import data, load, recipes
 from pcme.data.problems import Problems
+from pcme.errors import ConfigError
 from pcme.evaluation import Evaluation, embed, evaluate, evaluated
 from tests.evaluation.models import saved, untrained
 from tests.helpers import picture

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pcme import DataError, Matches
+from pcme import Matches
+from pcme.errors import DataError
 from pcme.evaluation.judge import OWN, _best, judged
 from pcme.evaluation.relations import Relation
 from pcme.retrieval.ranking import top_ids

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import ConfigError, DataError, data, load
+from pcme import data, load
 from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError
 from pcme.evaluation import embed, evaluated
 from pcme.evaluation.mteb import MtebModel
 from tests.evaluation.models import untrained

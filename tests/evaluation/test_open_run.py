@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pcme import ConfigError, FormatError, data, recipes
+from pcme import data, recipes
+from pcme.errors import ConfigError, FormatError
 from pcme.evaluation.open_run import find_dataset, load_split, open_run
 from tests.evaluation.models import untrained
 from tests.helpers import picture

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import DataError, Matches, Points, Ranking, scores
+from pcme import Matches, Points, scores
+from pcme.errors import DataError
 from pcme.evaluation import evaluated, name_of, protocol, retrieval
 from pcme.evaluation.passes import same_either_way
 from pcme.retrieval import metrics
 from pcme.retrieval.plausible import RADII
+from pcme.retrieval.ranking import Ranking
 from pcme.scores.plans import LiftedPlan
 from tests.evaluation.splits import embeddings, toy
 from tests.helpers import random_gaussians

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcme import DataError, data
+from pcme import data
 from pcme.data.dataset import Named
+from pcme.errors import DataError
 from pcme.evaluation import protocol
 from tests.evaluation.splits import toy
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from pcme import ConfigError, FormatError, scores
+from pcme import scores
+from pcme.errors import ConfigError, FormatError
 from pcme.evaluation import Direction, Evaluation, evaluated, protocol
 from tests.evaluation.splits import embeddings, toy
 

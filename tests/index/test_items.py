@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from pcme import ConfigError, DataError, Points, SearchIndex
+from pcme import Points, SearchIndex
 from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError
 from pcme.index.items import Embeddings
 from pcme.index.vector_files import NumpyVectors
 from tests.helpers import picture, random_gaussians, unless_annotations_are_enforced

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import FormatError, Gaussian, Points, scores
+from pcme import Gaussian, Points, scores
+from pcme.errors import FormatError
 from pcme.index.lifts import DensityLift, DistanceLift, lift_of, width_of
 from tests.helpers import random_gaussians
 from tests.index.worlds import settings

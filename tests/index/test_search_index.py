@@ -8,8 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from pcme import ConfigError, DataError, FormatError, Gaussian, Points, SearchIndex, ShapeError
+from pcme import Gaussian, Points, SearchIndex
 from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 from pcme.scores.combine import all_of, any_of, but_not
 from tests.helpers import picture, random_gaussians, unless_annotations_are_enforced
 from tests.index.worlds import drawn, names, split, untrained

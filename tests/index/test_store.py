@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from pcme import ConfigError, DataError, FormatError, SearchIndex
+from pcme import SearchIndex
+from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index import store
 from tests.helpers import random_gaussians
 from tests.index.worlds import drawn, names

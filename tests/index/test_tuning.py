@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pcme import ConfigError, Gaussian, SearchIndex, scores
+from pcme import Gaussian, SearchIndex, scores
+from pcme.errors import ConfigError
 from pcme.index import approximate, finder, tuning
 from pcme.scores.combine import any_of
 from tests.helpers import random_gaussians

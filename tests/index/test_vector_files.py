@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from pcme import ConfigError, DataError, FormatError, Gaussian, Points, SearchIndex, ShapeError
+from pcme import Gaussian, Points, SearchIndex
+from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 from pcme.index.vector_files import is_vectors, vector_sources
 from tests.helpers import random_gaussians
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcme import ConfigError, DataError
+from pcme.errors import ConfigError, DataError
 from tests.helpers import random_gaussians
 from tests.index.worlds import drawn
 

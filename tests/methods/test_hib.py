@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from pcme import ConfigError, ShapeError, methods
+from pcme import methods
+from pcme.errors import ConfigError, ShapeError
 from pcme.methods.hib import balanced, same_class
 from pcme.methods.regularisers import kl_to_standard_normal
 from tests.methods.batches import ALL, MATCHES, NONE, gaussians, generator, points

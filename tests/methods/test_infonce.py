@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from pcme import ConfigError, methods
+from pcme import methods
+from pcme.errors import ConfigError
 from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, points
 
 

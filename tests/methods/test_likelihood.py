@@ -6,6 +6,7 @@ import torch
 import pcme
 from pcme import Gaussian, Matches, Points
 from pcme.errors import ConfigError, DataError, ShapeError
+from pcme.methods.likelihood import pair_nll
 from tests.helpers import random_gaussians
 
 EYE = torch.eye(3, dtype=torch.bool)
@@ -20,7 +21,7 @@ def test_matches_get_minus_log_p_and_others_minus_log_one_minus_p(method):
     sides = batch()
     everyone = [torch.full((3, 3), value, dtype=torch.bool) for value in (True, False)]
     yes, no = (
-        pcme.pair_nll(
+        pair_nll(
             *sides,
             m,
             scale=8.0,
@@ -31,7 +32,7 @@ def test_matches_get_minus_log_p_and_others_minus_log_one_minus_p(method):
         for m in everyone
     )
     assert torch.allclose((-yes).exp() + (-no).exp(), torch.ones_like(yes), atol=1e-9)
-    mixed = pcme.pair_nll(
+    mixed = pair_nll(
         *sides, EYE, scale=8.0, shift=6.0, method=method, generator=torch.Generator().manual_seed(0)
     )
     assert torch.allclose(mixed, torch.where(EYE, yes, no))
@@ -39,9 +40,9 @@ def test_matches_get_minus_log_p_and_others_minus_log_one_minus_p(method):
 
 def test_sampled_tends_to_analytic():
     sides = batch(dim=64, log_sigma=-3.2)
-    exact = pcme.pair_nll(*sides, EYE, scale=8.0, shift=6.0, method="analytic")
+    exact = pair_nll(*sides, EYE, scale=8.0, shift=6.0, method="analytic")
     generator = torch.Generator().manual_seed(0)
-    drawn = pcme.pair_nll(*sides, EYE, scale=8.0, shift=6.0, samples=400, generator=generator)
+    drawn = pair_nll(*sides, EYE, scale=8.0, shift=6.0, samples=400, generator=generator)
     assert torch.allclose(drawn, exact, atol=0.05)
 
 
@@ -51,7 +52,7 @@ def test_the_scores_are_the_log_p_of_the_loss(name):
     method = {"match_prob": "analytic"}.get(name, name)
     score = pcme.scores.create(name, scale=8.0, shift=6.0)
     everyone = torch.ones(3, 3, dtype=torch.bool)
-    nll = pcme.pair_nll(*sides, everyone, scale=8.0, shift=6.0, method=method)
+    nll = pair_nll(*sides, everyone, scale=8.0, shift=6.0, method=method)
     assert torch.allclose(score(*sides), -nll, rtol=1e-9)
 
 
@@ -62,7 +63,7 @@ def test_gradients_reach_mean_sigma_scale_and_shift(method):
     inputs += [torch.tensor(v, requires_grad=True) for v in (8.0, 6.0)]
     left, right = Gaussian(*inputs[:2]), Gaussian(*inputs[2:4])
     generator = torch.Generator().manual_seed(0)
-    loss = pcme.pair_nll(
+    loss = pair_nll(
         left, right, EYE, scale=inputs[4], shift=inputs[5], method=method, generator=generator
     ).sum()
     for grad in torch.autograd.grad(loss, inputs):
@@ -76,7 +77,7 @@ def test_gradcheck(method):
     inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
 
     def run(m1, l1, m2, l2):
-        return pcme.pair_nll(
+        return pair_nll(
             Gaussian(m1, l1), Gaussian(m2, l2), EYE, scale=4.0, shift=2.0, method=method
         )
 
@@ -86,10 +87,10 @@ def test_gradcheck(method):
 def test_points_may_stand_on_either_side():
     images, captions = batch()
     points = captions.sample(5, torch.Generator().manual_seed(1))
-    out = pcme.pair_nll(
+    out = pair_nll(
         images, points, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(0)
     )
-    same = pcme.pair_nll(
+    same = pair_nll(
         images.sample(7, torch.Generator().manual_seed(0)), points, EYE, scale=8.0, shift=6.0
     )
     assert torch.equal(out, same)
@@ -99,22 +100,20 @@ def test_one_point_without_noise_is_the_deterministic_loss():
     images, captions = (Points(g.mean[:, None]) for g in batch())
     logits = 6.0 - 8.0 * torch.cdist(images.x[:, 0], captions.x[:, 0])
     expected = -torch.nn.functional.logsigmoid(torch.where(EYE, logits, -logits))
-    assert torch.allclose(pcme.pair_nll(images, captions, EYE, scale=8.0, shift=6.0), expected)
+    assert torch.allclose(pair_nll(images, captions, EYE, scale=8.0, shift=6.0), expected)
 
 
 def test_matches_and_bool_matrices_agree():
     sides, index = batch(), [0, 1, 2]
     relation = Matches.from_pairs(index, index, (3, 3))
     options = {"scale": 8.0, "shift": 6.0, "method": "analytic"}
-    assert torch.equal(
-        pcme.pair_nll(*sides, relation, **options), pcme.pair_nll(*sides, EYE, **options)
-    )
+    assert torch.equal(pair_nll(*sides, relation, **options), pair_nll(*sides, EYE, **options))
 
 
 def test_the_generator_decides_the_samples():
     sides = batch()
     runs = [
-        pcme.pair_nll(*sides, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(s))
+        pair_nll(*sides, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(s))
         for s in (0, 0, 1)
     ]
     assert torch.equal(runs[0], runs[1])
@@ -145,7 +144,7 @@ def test_wrong_input_is_named(change, error, message):
     images, captions = batch()
     given = {"images": images, "captions": captions, "matches": EYE, "scale": 8.0, "shift": 6.0}
     with pytest.raises(error, match=message):
-        pcme.pair_nll(**{**given, **change})
+        pair_nll(**{**given, **change})
 
 
 def test_points_with_a_density_method_are_refused():
@@ -153,4 +152,4 @@ def test_points_with_a_density_method_are_refused():
     points = captions.sample(2, torch.Generator().manual_seed(0))
     for method in ("analytic", "overlap"):
         with pytest.raises(ShapeError, match='Points go with method="sampled"'):
-            pcme.pair_nll(images, points, EYE, scale=1.0, shift=1.0, method=method)
+            pair_nll(images, points, EYE, scale=1.0, shift=1.0, method=method)

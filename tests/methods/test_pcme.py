@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcme import ConfigError, Gaussian, Points, methods
+from pcme import Gaussian, Points, methods
+from pcme.errors import ConfigError
 from pcme.methods.base import Terms
 from pcme.methods.likelihood import overlap_energy
 from pcme.methods.pcme import positive_weights

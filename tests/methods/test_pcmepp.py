@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import ConfigError, Gaussian, ShapeError, methods
+from pcme import Gaussian, methods
+from pcme.errors import ConfigError, ShapeError
 from pcme.methods.pcmepp import expected_distance, with_pseudo_positives
 from tests.methods.batches import ALL, MATCHES, NONE, gaussians, generator, points
 

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from pcme import ConfigError, ShapeError, methods
+from pcme import methods
+from pcme.errors import ConfigError, ShapeError
 from pcme.methods.pvse import discrepancy, diversity
 from tests.methods.batches import MATCHES, cosine, generator, points, several, unit
 

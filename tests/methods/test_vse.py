@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from pcme import ConfigError, methods
+from pcme import methods
+from pcme.errors import ConfigError
 from tests.methods.batches import MATCHES, cosine, generator, points
 
 

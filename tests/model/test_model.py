@@ -5,9 +5,10 @@ import torch
 from PIL import Image
 
 import pcme
-from pcme import DataError, FormatError, ShapeError, recipes
+from pcme import recipes
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.text.tokens import Vocab
+from pcme.errors import DataError, FormatError, ShapeError
 from pcme.model import Model
 from tests.helpers import picture, unless_annotations_are_enforced
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from pcme import FormatError
+from pcme.errors import FormatError
 from pcme.model.origin import Origin, load, save, stated
 
 ORIGIN = Origin("pcme_coco.pth", "ab" * 32, "coco", 30, {"i2t.recall_1": 44.2})

@@ -8,8 +8,9 @@ import torch
 import yaml
 
 import pcme
-from pcme import ConfigError, FormatError, Model, recipes
+from pcme import Model, recipes
 from pcme.data.text.tokens import Vocab
+from pcme.errors import ConfigError, FormatError
 from pcme.model.origin import Origin
 from pcme.recipes.schema import part
 from tests.nn import tiny

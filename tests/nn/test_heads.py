@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.nn.heads import (
     GivenMean,
     HeadOptions,

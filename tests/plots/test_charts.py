@@ -2,7 +2,8 @@
 
 import pytest
 
-from pcme import ShapeError, plots
+from pcme import plots
+from pcme.errors import ShapeError
 
 
 def test_lines_stand_where_their_values_are():

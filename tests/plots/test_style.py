@@ -8,7 +8,8 @@ import matplotlib as mpl
 import pytest
 from PIL import Image
 
-from pcme import ConfigError, plots
+from pcme import plots
+from pcme.errors import ConfigError
 from pcme.plots import style
 from tests.plots import made
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pcme import ConfigError, recipes
+from pcme import recipes
+from pcme.errors import ConfigError
 from pcme.recipes.schema import (
     Augment,
     Phase,

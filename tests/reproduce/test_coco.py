@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.reproduce import registry, reproduce
 from pcme.reproduce.jobs import Done, perform
 from pcme.reproduce.planning import Request

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pcme import ConfigError, FormatError
+from pcme.errors import ConfigError, FormatError
 from pcme.reproduce import jobs
 from pcme.reproduce.base import OWN, PCME, Ask, Scoring
 from pcme.reproduce.jobs import Done, Job, perform, read_job

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.reproduce import paper
 from pcme.reproduce.paper import Source
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pcme import ConfigError, FormatError
+from pcme.errors import ConfigError, FormatError
 from pcme.reproduce import report
 from pcme.reproduce.outcome import Difference, write
 from pcme.reproduce.reporting import kept, text

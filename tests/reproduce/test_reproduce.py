@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pcme import ConfigError, PcmeError
+from pcme import PcmeError
+from pcme.errors import ConfigError
 from pcme.reproduce import jobs, reproduce
 from pcme.reproduce.jobs import perform
 from pcme.reproduce.outcome import read

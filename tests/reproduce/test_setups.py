@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pcme import ConfigError, recipes
+from pcme import recipes
+from pcme.errors import ConfigError
 from pcme.reproduce.setups import WORLDS, world
 
 

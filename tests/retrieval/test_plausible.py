@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcme import DataError
+from pcme.errors import DataError
 from pcme.retrieval import metrics
 from pcme.retrieval.plausible import RADII, Groups, Plausible
 

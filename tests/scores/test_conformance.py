@@ -13,8 +13,10 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pcme import ConfigError, Gaussian, PcmeError, Points, Ranking, scores
+from pcme import Gaussian, PcmeError, Points, scores
+from pcme.errors import ConfigError
 from pcme.kernels import sampled
+from pcme.retrieval.ranking import Ranking
 from pcme.scores import search
 from pcme.scores.base import LiftedScore, Score
 from pcme.scores.plans import Normal, PairsPlan, SampledPlan

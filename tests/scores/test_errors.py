@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from pcme import ConfigError, DataError, Gaussian, PcmeError, Points, ShapeError, scores
+from pcme import Gaussian, PcmeError, Points, scores
+from pcme.errors import ConfigError, DataError, ShapeError
 from tests.helpers import random_gaussians, unless_annotations_are_enforced
 
 SCORES = [scores.create(name) for name in scores.names()]

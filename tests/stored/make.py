@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 
 import pcme
+from pcme import recipes
 from pcme.evaluation import evaluate
 from pcme.index import tuner, tuning
 from pcme.reproduce import reproduce
@@ -179,8 +180,7 @@ def main():
     (place / "tmp").mkdir()
     write(opened.FIGURES, figures(made, place / "tmp"))
     write(opened.TINY_DEMO, opened.demonstrated(place / "demo"), indent=1)
-    recipes = {name: pcme.recipes.get(name).record() for name in pcme.recipes.names()}
-    write(opened.RECIPES, recipes)
+    write(opened.RECIPES, {name: recipes.get(name).record() for name in recipes.names()})
     shutil.copytree(made, opened.FILES)
     os.chdir(opened.HERE)
     shutil.rmtree(place)

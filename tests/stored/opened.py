@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import pcme
-from pcme import analysis, data
+from pcme import analysis, data, methods, recipes
 from pcme.cli import app
 from pcme.data.loading.features import digest_of_module
 from pcme.evaluation import Evaluation, evaluate
@@ -76,7 +76,7 @@ def one_thread():
 
 def recipe(run):
     """The recipe of an interrupted run."""
-    return pcme.recipes.get("aviary-tiny").changed(RUNS[run])
+    return recipes.get("aviary-tiny").changed(RUNS[run])
 
 
 def birds():
@@ -154,7 +154,7 @@ def logged(folder):
 
 def trained(name, folder):
     """What a run comes to; the same draws make the same of it."""
-    own = pcme.recipes.get("aviary-tiny").changed(FRESH[name])
+    own = recipes.get("aviary-tiny").changed(FRESH[name])
     with one_thread():
         pcme.train(own, folder)
     return logged(folder)
@@ -257,7 +257,7 @@ def weight_names():
     """{method: {name of a weight: shape}} of the smallest model of every method."""
     return {
         method: {name: list(t.shape) for name, t in sorted(untrained(method).state_dict().items())}
-        for method in pcme.methods.names()
+        for method in methods.names()
     }
 
 

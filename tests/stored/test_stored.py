@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 import pcme
+from pcme import recipes
 from tests.stored import opened
 
 RELATIVE = 1e-6
@@ -171,7 +172,7 @@ def test_the_record_of_an_experiment_and_its_job(files, figures):
 def test_every_recipe_reads_as_it_was():
     for name, stored in json.loads(opened.RECIPES.read_text(encoding="utf-8")).items():
         same(opened.reread(stored), stored, rel=0, where=name)
-        assert name in pcme.recipes.names()
+        assert name in recipes.names()
 
 
 def test_the_demo_finds_the_same(tmp_path):

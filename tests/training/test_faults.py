@@ -12,7 +12,9 @@ import pytest
 import torch
 
 import pcme
-from pcme import ConfigError, DataError, FormatError, PcmeError
+from pcme import PcmeError
+from pcme.errors import ConfigError, DataError, FormatError
+from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
 from tests.helpers import picture
@@ -255,7 +257,7 @@ def own_data(root, word, count=4):
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     record = {**SHORT.record(), "data": {"kind": "sidecar"}}
-    recipe = pcme.recipes.schema.from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
+    recipe = from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
     first, other = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue")
     run = tmp_path / "run"
     with pytest.raises(RuntimeError, match="stopped"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import pcme
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest

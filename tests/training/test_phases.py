@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from pcme import ConfigError, recipes
+from pcme import recipes
 from pcme.data.loading.features import FeatureCache
+from pcme.errors import ConfigError
 from pcme.recipes.schema import Phase
 from pcme.training import train
 from pcme.training.phases import set_mode, trained_groups

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import DataError, Points, ShapeError, recipes
+from pcme import Points, recipes
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
 from pcme.data.text.tokens import Vocab
+from pcme.errors import DataError, ShapeError
 from pcme.evaluation import embed
 from pcme.model import Model
 from pcme.uncertainty.perturbation import RATIOS, binned, spoiled, width

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from pcme import ConfigError, DataError, FormatError
 from pcme.data import Problems, find
 from pcme.data.formats.coco import COCO
+from pcme.errors import ConfigError, DataError, FormatError
 from pcme.retrieval import metrics
 from tests.helpers import picture, real
 

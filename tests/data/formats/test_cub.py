@@ -2,9 +2,9 @@
 
 import pytest
 
-from pcme import ConfigError, DataError, FormatError
 from pcme.data import Problems, find
 from pcme.data.formats.cub import CUB
+from pcme.errors import ConfigError, DataError, FormatError
 from tests.helpers import picture, real
 
 CLASSES = ["001.Auk", "002.Jay", "003.Owl", "004.Wren"]  # three of trainval, one unseen

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import pcme
-from pcme import ConfigError, DataError, FormatError, data, recipes
+from pcme import data, recipes
 from pcme.data.arrays import Stored
 from pcme.data.formats.precomputed import Precomputed
 from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError, FormatError
 from pcme.evaluation import embed
 from pcme.training import Reporter, train
 

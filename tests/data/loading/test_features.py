@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from pcme import ConfigError, FormatError, ShapeError
 from pcme.data import Problems
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.features import FeatureCache, Stage, digest_of_module
+from pcme.errors import ConfigError, FormatError, ShapeError
 from tests.helpers import photos, picture
 
 SMALL = ImageTransform(size=8, resize=None, crop="none")

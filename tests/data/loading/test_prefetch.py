@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from pcme import ConfigError
 from pcme.data.loading.prefetch import AHEAD, ordered
+from pcme.errors import ConfigError
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 7])

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pcme import ConfigError, DataError
 from pcme.data.dataset import CaptionDataset, Files, Named
 from pcme.data.loading.samplers import AFRESH, OnePerClass, ShuffledPairs
+from pcme.errors import ConfigError, DataError
 
 
 class Writer:

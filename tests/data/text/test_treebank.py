@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from pcme import ConfigError, DataError
 from pcme.data.text import treebank as module
 from pcme.data.text.tokens import END, START, UNK, Vocab
 from pcme.data.text.treebank import treebank
+from pcme.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import torch
 from PIL import Image
 
 import pcme
-from pcme import FormatError, PcmeError
+from pcme import PcmeError
 from pcme.data.images.transforms import normalise
+from pcme.errors import FormatError
 from pcme.model.authors import imported
 from tests.helpers import picture
 from tests.model.authors import theirs

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import DataError, FormatError
+from pcme.errors import DataError, FormatError
 from pcme.model.authors.pth import read
 from tests.model.authors import theirs
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcme import FormatError
+from pcme.errors import FormatError
 from pcme.model.authors.sizes import Sizes, measured, require_usable
 from tests.model.authors import theirs
 

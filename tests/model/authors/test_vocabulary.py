@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 import pytest
 import torch
 
-from pcme import DataError, FormatError
+from pcme.errors import DataError, FormatError
 from pcme.model.authors import imported
 from pcme.model.authors.vocabulary import ordered, read
 from tests.model.authors import theirs

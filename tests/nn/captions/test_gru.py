@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.nn import captions
 from pcme.nn.captions.gru import WordGRU
 

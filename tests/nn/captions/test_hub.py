@@ -7,8 +7,9 @@ import torch
 import transformers
 
 import pcme
-from pcme import ConfigError, DataError, FormatError, recipes
+from pcme import recipes
 from pcme.data.text.tokens import Vocab
+from pcme.errors import ConfigError, DataError, FormatError
 from pcme.model import Model
 from pcme.nn import captions
 from tests.nn import tiny

@@ -9,9 +9,10 @@ import transformers
 from PIL import Image
 
 import pcme
-from pcme import ConfigError, DataError, FormatError, ShapeError, recipes
+from pcme import recipes
 from pcme.data.loading.features import digest_of_module
 from pcme.data.text.tokens import Vocab
+from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 from pcme.model import Model
 from pcme.nn import images
 from tests.helpers import unless_annotations_are_enforced

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.nn import images
 
 LITE = [{"kind": "efficientnet-lite", "variant": n, "pretrained": False} for n in (0, 1, 2)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from pcme import ConfigError
+from pcme.errors import ConfigError
 from pcme.nn import images
 from pcme.nn.images.timm_models import TimmNetwork
 from pcme.nn.transformers_towers import blocks_of
