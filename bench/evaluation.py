@@ -19,7 +19,7 @@ from bench.measure import Row, best, within
 from pcme import CaptionDataset, Gaussian, scores
 from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.dataset import Files, Named
-from pcme.evaluation import Evaluation, Protocol, cost, evaluated, protocol
+from pcme.evaluation import Evaluation, Protocol, evaluated, protocol
 from pcme.evaluation.passes import same_either_way
 from pcme.scores import Score
 
@@ -46,8 +46,8 @@ def bench_every_score() -> list[Row]:
     for name in scores.names():
         score = scores.create(name)
         seconds, found = _timed(score, images, captions, rules)
-        matrices = 1 if same_either_way(score, images, captions) else 2
-        work = cost(score, captions).work or DIM
+        matrices = 1 if same_either_way(score, images) else 2
+        work = score.cost(captions).work or DIM
         yardstick = product * work / DIM * matrices
         shown = ", ".join(f"{k} {v:.3f}" for k, v in _shown(found).items())
         note = f"{work:,} multiply-adds a pair, {matrices} of 125 M pairs; {shown}"

@@ -5,7 +5,6 @@ import torch
 
 from pcme import methods
 from pcme.embedding import Gaussian, Points
-from pcme.evaluation.choice import suits
 from pcme.reproduce import names, registry
 from pcme.reproduce.planning import Plan, Request, all_jobs
 from pcme.reproduce.setups import WORLDS
@@ -36,7 +35,7 @@ def test_every_row_is_a_recipe_whose_method_and_score_can_be_made(name, world, q
             recipe = place.recipe(place.assignments(row.method, row.changes, quick=quick))
             method = methods.create(recipe.method.kind, **recipe.method.params)
             score, items = row.scoring.of(method.objective().score()), embeddings(recipe)
-            assert suits(score, items, items), row.label
+            assert score.takes(items), row.label
 
 
 @everywhere

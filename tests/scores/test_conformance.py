@@ -14,43 +14,29 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pcme import Gaussian, PcmeError, Points, scores
-from pcme.errors import ConfigError
+from pcme.errors import ConfigError, ShapeError
 from pcme.kernels import sampled
 from pcme.retrieval.ranking import Ranking
 from pcme.scores import search
 from pcme.scores.base import LiftedScore, Score
-from pcme.scores.plans import Normal, PairsPlan, SampledPlan
+from pcme.scores.plans import Normal, PairsPlan
 from tests.helpers import random_gaussians
 
 DTYPES = [torch.float32, torch.float64]
-DISTANCES = ["mean", "w2", "csd"]
 DIVERGENCES = ["w2", "kl", "reverse_kl", "jeffreys", "bhattacharyya"]
-SYMMETRIC = [
-    "mean",
-    "w2",
-    "csd",
-    "jeffreys",
-    "elk",
-    "bhattacharyya",
-    "overlap",
-    "match_prob",
-    "csd_prob",
-]
-PROBABILITIES = ["match_prob", "overlap", "csd_prob"]
 TINY = 1 << 17  # a memory limit that cuts everything into many blocks
-
-
-def is_sampled(score):
-    one = random_gaussians(1, 2, seed=0)
-    return isinstance(score.plan(one, one), SampledPlan)
 
 
 SCORES = [scores.create(name) for name in scores.names()]
 SCORES.append(scores.create("match_prob", method="sampled"))
-SAMPLED = [score for score in SCORES if is_sampled(score)]
-FORMULAS = [score for score in SCORES if not is_sampled(score)]
+SAMPLED = [score for score in SCORES if score.positional]
+FORMULAS = [score for score in SCORES if not score.positional]
 LIFTED = [score for score in SCORES if isinstance(score, LiftedScore)]
 SHORTLISTED = [*LIFTED, scores.create("match_prob"), scores.create("csd_prob")]
+
+
+def generator():
+    return torch.Generator().manual_seed(0)
 
 
 def over(name, values):
@@ -115,11 +101,11 @@ def test_embeddings_with_a_history_are_ranked_too(score):
 
 
 @over("score", SCORES)
-def test_its_fields_rebuild_it(score):
-    name = next(n for n in scores.names() if scores.registry.get(n) is type(score))
-    fields = json.loads(json.dumps(dataclasses.asdict(score)))
-    assert scores.create(name, **fields) == score
-    assert hash(scores.create(name, **fields)) == hash(score)
+def test_its_record_rebuilds_it(score):
+    again = scores.registry.from_record(json.loads(json.dumps(score.record())))
+    assert again == score
+    assert hash(again) == hash(score)
+    assert scores.create(score.name, **score.parameters) == score
 
 
 @over("score", SCORES)
@@ -285,12 +271,67 @@ def test_single_precision_is_enough_when_spreads_and_means_are_large(score):
     torch.testing.assert_close(score(queries, gallery).double(), exact, rtol=1e-4, atol=1e-4)
 
 
-@by_name(SYMMETRIC)
-def test_it_is_symmetric(score):
+# Its facts
+
+
+@over("score", SCORES)
+def test_it_is_symmetric_if_it_says_so(score):
+    """Items whose spreads differ; as samples where it draws them, which are then the same."""
     queries, gallery = sides(torch.float64)
-    torch.testing.assert_close(
-        score(queries, gallery), score(gallery, queries).T, rtol=1e-9, atol=1e-9
-    )
+    if score.positional:
+        queries, gallery = queries.sample(3, generator()), gallery.sample(3, generator())
+    there, back = score(queries, gallery), score(gallery, queries).T
+    assert torch.allclose(there, back, rtol=1e-9, atol=1e-9) == score.symmetric
+
+
+@over("score", [score for score in SCORES if score.orders_like])
+def test_it_orders_like_another_whatever_its_parameters(score):
+    queries, gallery = sides(torch.float64, items=60)
+    like = scores.create(score.orders_like)(queries, gallery)
+    for scale, shift in ((score.scale, score.shift), (0.5, -2.0), (3.0, 4.0)):
+        other = dataclasses.replace(score, scale=scale, shift=shift)
+        assert torch.equal(other(queries, gallery).argsort(1), like.argsort(1))
+
+
+@over("score", FORMULAS)
+def test_it_explodes_as_sigma_vanishes_if_it_divides_by_it(score):
+    queries, gallery = (Gaussian(s.mean, torch.full((len(s), 1), -40.0)) for s in sides())
+    found = score.pairs(*(normals(side[:9]) for side in (queries, gallery)))
+    assert (found.abs().min() > 1e20) == score.divides_by_sigma
+
+
+@over("score", SCORES)
+@over("count", [1, 2])
+def test_it_takes_points_if_it_says_so(score, count):
+    points = Points(sides()[0].sample(count, generator()).x)
+    if score.takes(points):
+        assert score(points, points).shape == (9, 9)
+    else:
+        with pytest.raises(ShapeError, match=type(score).__name__):
+            score(points, points)
+    assert score.takes(sides()[0])
+    suited = score.suited_to(points)
+    assert type(suited) is type(score)
+    assert suited.takes(points) or suited == score
+
+
+@over("score", SCORES)
+def test_a_value_depends_on_the_position_if_it_says_so(score):
+    queries, gallery = sides(torch.float64)
+    moved = score(queries, gallery[[*range(1, 23), 0]])
+    same = torch.allclose(moved[:, :-1], score(queries, gallery)[:, 1:], atol=1e-6)
+    assert same == (not score.positional)
+
+
+@over("score", SCORES)
+def test_its_exponential_is_a_probability_if_it_says_so(score):
+    queries, gallery = sides(torch.float64)
+    if score.is_log_probability:
+        assert torch.equal(score.probability(queries, gallery), score(queries, gallery).exp())
+        assert score(queries, gallery).max() <= 0
+    else:
+        with pytest.raises(ConfigError, match="csd_prob, match_prob, overlap"):
+            score.probability(queries, gallery)
 
 
 def test_kl_has_a_direction():
@@ -335,18 +376,6 @@ def test_a_distance_is_never_above_zero(score, pair):
 
 
 # Probabilities
-
-
-@over("score", SCORES)
-def test_only_match_probabilities_have_a_probability(score):
-    queries, gallery = sides(torch.float64)
-    if type(score) in {scores.registry.get(name) for name in PROBABILITIES}:
-        torch.testing.assert_close(
-            score.probability(queries, gallery), score(queries, gallery).exp()
-        )
-    else:
-        with pytest.raises(ConfigError, match=rf"{type(score).__name__}.*match_prob.*overlap"):
-            score.probability(queries, gallery)
 
 
 @over("dtype", DTYPES)

@@ -11,11 +11,7 @@ from tests.helpers import random_gaussians, unless_annotations_are_enforced
 
 SCORES = [scores.create(name) for name in scores.names()]
 SCORES.append(scores.create("match_prob", method="sampled"))
-TAKE_POINTS = [
-    scores.create("average_l2"),
-    scores.create("nearest"),
-    scores.create("match_prob", method="sampled"),
-]
+TAKE_POINTS = [score for score in SCORES if score.max_points is None]
 
 every_score = pytest.mark.parametrize("score", SCORES, ids=repr)
 every_way = pytest.mark.parametrize("way", ["matrix", "blocks", "top-k"])

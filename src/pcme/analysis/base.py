@@ -15,7 +15,6 @@ from pcme.core.progress import Progress, silent
 from pcme.core.registry import Registry
 from pcme.errors import ConfigError
 from pcme.evaluation.subject import Subject
-from pcme.scores.base import LogProbability
 
 __all__ = [
     "PIXELS",
@@ -54,7 +53,7 @@ PROBABILITY = Need(
     "a match probability",
     lambda subject: (
         None
-        if isinstance(subject.model.score(), LogProbability)
+        if subject.model.score().is_log_probability
         else f"the score of method {subject.model.recipe.method.kind} is not one"
     ),
 )

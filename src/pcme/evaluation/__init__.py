@@ -9,18 +9,16 @@ Paper: §4.1.
 
 from pcme.evaluation.bootstrap import Interval, intervals
 from pcme.evaluation.compare import Comparison, Difference, compare, compared
-from pcme.evaluation.costs import Cost, cost
 from pcme.evaluation.embed import Embedded, embed
 from pcme.evaluation.evaluate import EvaluationReport, evaluate
 from pcme.evaluation.open_run import embed_split, open_run
-from pcme.evaluation.passes import evaluated, name_of, retrieval
+from pcme.evaluation.passes import evaluated, retrieval
 from pcme.evaluation.protocols import Protocol, Truth, protocol
 from pcme.evaluation.results import Direction, Evaluation
 from pcme.evaluation.subject import Subject
 
 __all__ = [
     "Comparison",
-    "Cost",
     "Difference",
     "Direction",
     "Embedded",
@@ -32,13 +30,11 @@ __all__ = [
     "Truth",
     "compare",
     "compared",
-    "cost",
     "embed",
     "embed_split",
     "evaluate",
     "evaluated",
     "intervals",
-    "name_of",
     "open_run",
     "protocol",
     "retrieval",

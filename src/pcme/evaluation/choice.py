@@ -1,71 +1,53 @@
-"""Which scores a model's embeddings can be compared with, and with which parameters."""
+"""The scores that a model's embeddings can be compared with, and their parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcme import scores
-from pcme.embedding import Embedding, Points
-from pcme.errors import ConfigError, ShapeError
-from pcme.evaluation.passes import name_of, parameters_of
+from pcme.embedding import Embedding
+from pcme.errors import ConfigError
 from pcme.scores.base import Score
 
-__all__ = ["ALL", "Chosen", "chosen", "names_of", "suits"]
-
 ALL = "all"
-
-ORDERS_LIKE = {"overlap": "elk", "csd_prob": "csd"}
-"""Probabilities that rank as another score does, whatever their scale and shift are."""
+LEARNED = ("scale", "shift")
+"""Parameters that a method may learn in training."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Scores, and what is to be said of their parameters or of those left out."""
+    """Scores, with notes on parameters that were not learned and on scores left out."""
 
     scores: tuple[Score, ...]
     notes: tuple[str, ...] = ()
 
 
 def chosen(
-    asked: str | Sequence[str] | None, own: Score, images: Embedding, captions: Embedding
+    asked: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding
 ) -> Chosen:
-    """The scores a user means: None is the model's `own`, "all" every one that suits, or names.
+    """The scores a user means: None is the model's own, "all" every one that fits, or names.
 
-    A score that the model has learned keeps what it has learned; others take their defaults, and a
+    The score that the model has learned keeps its parameters; others take their defaults, and a
     note says so.
     """
     if asked is None:
-        return Chosen((own,))
-    every = _made(scores.names(), own, images)
-    fitting = {name: score for name, score in every.items() if suits(score, images, captions)}
+        return Chosen((learned,))
+    every = _create(scores.names(), learned, images)
+    fitting = [
+        name for name, score in every.items() if score.takes(images) and score.takes(captions)
+    ]
     kind = type(images).__name__
-    if asked == ALL:
-        missing = [name for name in every if name not in fitting]
-        left = [f"left out, since they do not compare {kind}: {', '.join(missing)}"]
-        return Chosen(tuple(fitting.values()), (*_notes(fitting, own), *(left if missing else [])))
-    named = _made(names_of(asked), own, images)
-    for name in named:
+    names = fitting if asked == ALL else names_of(asked)
+    for name in names:
         if name not in fitting:
             raise ConfigError(
-                f'score "{name}" does not compare {kind}, which this model makes of items - use '
-                f"one of: {', '.join(fitting)}"
+                f'score "{name}": does not compare {kind}, which this model encodes items as. '
+                f"Use one of: {', '.join(fitting)}."
             )
-    return Chosen(tuple(named.values()), _notes(named, own))
-
-
-def suits(score: Score, images: Embedding, captions: Embedding) -> bool:
-    """Whether a score can compare these embeddings, either way.
-
-    >>> import torch
-    >>> points = Points(torch.zeros(1, 2, 3))
-    >>> suits(scores.create("nearest"), points, points), suits(scores.create("kl"), points, points)
-    (True, False)
-    """
-    try:
-        score.plan(images[:1], captions[:1])
-        score.plan(captions[:1], images[:1])
-    except ShapeError:
-        return False
-    return True
+    notes = [note for name in names if (note := _note(every[name], learned))]
+    missing = [name for name in every if name not in fitting]
+    if asked == ALL and missing:
+        notes.append(f"left out, since they do not compare {kind}: {', '.join(missing)}")
+    return Chosen(tuple(every[name] for name in names), tuple(notes))
 
 
 def names_of(asked: str | Sequence[str]) -> list[str]:
@@ -77,35 +59,24 @@ def names_of(asked: str | Sequence[str]) -> list[str]:
     given = asked.split(",") if isinstance(asked, str) else asked
     names = [name.strip() for name in given if name.strip()]
     if not names:
-        raise ConfigError('no score was named - give "all", or names as in "mean,csd"')
-    return list(dict.fromkeys(name_of(scores.create(name)) for name in names))
+        raise ConfigError('scores: no name, got "". Give "all", or names as in "mean,csd".')
+    return list(dict.fromkeys(scores.registry.name_of(scores.registry.get(name)) for name in names))
 
 
-def _made(names: Sequence[str], own: Score, images: Embedding) -> dict[str, Score]:
-    """The scores of these names: the model's own as it has learned it, the others as they come."""
-    return {name: own if name == name_of(own) else _default(name, images) for name in names}
+def _create(names: Sequence[str], learned: Score, images: Embedding) -> dict[str, Score]:
+    """The scores of these names, each with its defaults but for the one that was learned."""
+    return {
+        name: learned if name == learned.name else scores.create(name).suited_to(images)
+        for name in names
+    }
 
 
-def _default(name: str, images: Embedding) -> Score:
-    if name == "match_prob" and isinstance(images, Points):  # points stand for their samples
-        return scores.create(name, method="sampled")
-    return scores.create(name)
-
-
-def _notes(made: dict[str, Score], own: Score) -> tuple[str, ...]:
-    return tuple(
-        note for name, score in made.items() if score is not own and (note := _note(name, score))
-    )
-
-
-def _note(name: str, score: Score) -> str:
-    """What is to be said of a score with a scale and shift that nobody has learned."""
-    learnable = parameters_of(score)
-    if "scale" not in learnable:
+def _note(score: Score, learned: Score) -> str:
+    """A remark on a score whose scale and shift the model has not learned; "" where it has."""
+    values = {name: score.parameters[name] for name in LEARNED if name in score.parameters}
+    if score is learned or not values:
         return ""
-    given = f"{name}: this model has not learned its scale and shift"
-    if name in ORDERS_LIKE:
-        return f"{given}, which do not change the order: it ranks as {ORDERS_LIKE[name]} does"
-    return (
-        f"{given}; {learnable['scale']:g} and {learnable['shift']:g} are the paper's start on CUB"
-    )
+    note = f"{score.name}: this model has not learned its {' and '.join(values)}"
+    if score.orders_like:
+        return f"{note}, which do not change the order: it ranks as {score.orders_like} does"
+    return f"{note}; the default is {' and '.join(f'{value:g}' for value in values.values())}"

@@ -12,10 +12,10 @@ from pcme.core.progress import Progress, named, silent
 from pcme.data.problems import Problems
 from pcme.evaluation.bootstrap import intervals
 from pcme.evaluation.choice import ALL, chosen, names_of
-from pcme.evaluation.costs import Cost, cost
 from pcme.evaluation.open_run import open_run
-from pcme.evaluation.passes import evaluated, name_of
+from pcme.evaluation.passes import evaluated
 from pcme.evaluation.results import WAYS, Evaluation
+from pcme.scores import Cost
 
 SUMMARY = "summary.json"
 
@@ -65,11 +65,11 @@ def evaluate(
             images,
             captions,
             subject.protocol,
-            progress=named(progress, f"scores: {name_of(score)}"),
+            progress=named(progress, f"scores: {score.name}"),
         )
         for score in choice.scores
     ]
-    costs = tuple(cost(score, captions) for score in choice.scores)
+    costs = tuple(score.cost(captions) for score in choice.scores)
     notes = (*choice.notes, *subject.protocol.notes)
     return EvaluationReport(Path(run), tuple(results), costs, notes, problems)
 

@@ -8,13 +8,11 @@ Paper: §4.1.1.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 
-from pcme import scores
 from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
@@ -25,17 +23,8 @@ from pcme.evaluation.results import FOLDED, Direction, Evaluation
 from pcme.retrieval.matches import Matches
 from pcme.retrieval.ranking import read_rows
 from pcme.scores.base import Score
-from pcme.scores.plans import SampledPlan
 
-__all__ = ["evaluated", "name_of", "parameters_of", "retrieval", "same_either_way"]
-
-SYMMETRIC = frozenset(
-    {
-        "average_l2", "bhattacharyya", "csd", "csd_prob", "elk", "jeffreys", "match_prob", "mean",
-        "nearest", "overlap", "w2",
-    }
-)  # fmt: skip
-"""Scores whose formula does not care which of two items is the query."""
+__all__ = ["evaluated", "retrieval", "same_either_way"]
 
 HELD_BYTES = 1 << 30
 """The largest matrix that is kept for the other direction; beyond it scores are computed again."""
@@ -64,8 +53,8 @@ def evaluated(
     t2i, i2t = _both_ways(score, images, captions, rules.t2i, rules.i2t, progress)
     return Evaluation(
         rules.dataset,
-        name_of(score),
-        parameters_of(score),
+        score.name,
+        score.parameters,
         _direction(i2t, rules.i2t, len(captions)),
         _direction(t2i, rules.t2i, len(images)),
         rules.digest,
@@ -90,30 +79,9 @@ def retrieval(
     return {"i2t": i2t, "t2i": t2i}
 
 
-def name_of(score: Score) -> str:
-    """The name a score is registered under, or its class's.
-
-    >>> name_of(scores.create("js"))
-    'jeffreys'
-    """
-    known = {scores.registry.get(name): name for name in scores.names()}
-    return known.get(type(score), type(score).__name__)
-
-
-def parameters_of(score: Score) -> dict[str, Any]:
-    """The fields of a score, by name.
-
-    >>> parameters_of(scores.create("csd_prob"))
-    {'scale': 5.0, 'shift': 5.0}
-    """
-    return {name: getattr(score, name) for name in getattr(score, "__dataclass_fields__", {})}
-
-
-def same_either_way(score: Score, images: Embedding, captions: Embedding) -> bool:
+def same_either_way(score: Score, images: Embedding) -> bool:
     """Whether one matrix serves both directions: never where either side is sampled anew."""
-    plan = score.plan(captions[:1], images[:1])
-    drawn = isinstance(plan, SampledPlan) and isinstance(images, Gaussian)
-    return name_of(score) in SYMMETRIC and not drawn
+    return score.symmetric and not (score.positional and isinstance(images, Gaussian))
 
 
 def _both_ways(
@@ -128,7 +96,7 @@ def _both_ways(
     total = len(captions) + len(images)
     cells = len(captions) * len(images)
     kept: torch.Tensor | None = None
-    if cells * images.dtype.itemsize <= HELD_BYTES and same_either_way(score, images, captions):
+    if cells * images.dtype.itemsize <= HELD_BYTES and same_either_way(score, images):
         kept = torch.empty((len(captions), len(images)), dtype=images.dtype)
 
     def report(done: int) -> None:

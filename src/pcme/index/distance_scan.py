@@ -101,7 +101,9 @@ class DistanceScan(Scan[_Made]):
         if not self.by_quadrature:  # points: the distance is the distance
             distance = (-closeness).clamp_min(0).sqrt()
             return logsigmoid(self.score.shift - self.score.scale * distance)
-        return analytic.upper_log_match(-closeness, self._limits(queries), *self.score.parameters)
+        return analytic.upper_log_match(
+            -closeness, self._limits(queries), *self.score.scale_and_shift
+        )
 
     def _limits(self, queries: Embedding) -> analytic.Limits:
         """As in `scores.match_prob`: what is known of every pair before looking at the item."""

@@ -38,7 +38,7 @@ from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins, tuning_
 from pcme.index.writer import Added, OnConflict, Writer
 from pcme.model import Model
 from pcme.retrieval.ranking import checked_k
-from pcme.scores.base import LogProbability, Score
+from pcme.scores.base import Score
 from pcme.uncertainty import Confidence
 
 __all__ = ["SearchIndex"]
@@ -195,7 +195,7 @@ class SearchIndex:
         `query_kind` says what embedded queries are of: their percentile is then known too.
         """
         checked_k(k)
-        is_probability = isinstance(self.settings.score.create(), LogProbability)
+        is_probability = self.settings.score.create().is_log_probability
         judge = Judge.covering(is_probability, self._encoder.confidence, min_coverage)
         wanted = [self._reader.wanted(queries[n], query_kind) for n in range(len(queries))]
         found = self._finder.found(wanted, k, where=_clause(where, kind), exact=exact)

@@ -12,7 +12,7 @@ from pcme.analysis.bins import SigmaBins
 from pcme.analysis.erasing import Spoilings
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.evaluation import Subject, cost, evaluated
+from pcme.evaluation import Subject, evaluated
 from pcme.reproduce.base import Ask, Measure
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
@@ -58,7 +58,7 @@ def _spread(subject: Subject, _: Score) -> dict[str, float | None]:
 def _cost(subject: Subject, score: Score) -> dict[str, float | None]:
     """Numbers kept of an image, steps and microseconds of one thread for a pair. Paper: Table 1."""
     images, captions = subject.embedded.images, subject.embedded.captions[:TIMED_QUERIES]
-    spent = cost(score, images)
+    spent = score.cost(images)
     seconds = min(_seconds(score, captions, images) for _ in range(3))
     pairs = len(captions) * len(images)
     return {"numbers": spent.numbers, "work": spent.work, "microseconds": 1e6 * seconds / pairs}

@@ -6,10 +6,10 @@ Wasserstein()
 True
 """
 
-from pcme.scores.base import MEMORY_LIMIT, LogProbability, Score, registry
-from pcme.scores.plans import Normal
+from pcme.scores.base import MEMORY_LIMIT, Score, registry
+from pcme.scores.plans import Cost, Normal
 
-__all__ = ["MEMORY_LIMIT", "LogProbability", "Normal", "Score", "create", "names", "registry"]
+__all__ = ["MEMORY_LIMIT", "Cost", "Normal", "Score", "create", "names", "registry"]
 
 create = registry.create
 names = registry.names

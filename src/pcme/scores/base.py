@@ -8,8 +8,10 @@ Precision: values are computed in float64 (densities and samples: in the embeddi
 and rounded to the embeddings' dtype. Ties, that is equal rounded values, go to the lower id.
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -20,6 +22,7 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
 from pcme.retrieval.ranking import Ranking
 from pcme.scores.plans import (
+    Cost,
     Lifted,
     LiftedPlan,
     Normal,
@@ -36,7 +39,82 @@ MEMORY_LIMIT = 512 << 20
 
 
 class Score(ABC):
-    """Abstract: a frozen dataclass whose fields are its parameters derives from it."""
+    """Abstract base of all scores: a frozen dataclass whose fields are its parameters.
+
+    The members above `pairs` are the facts about a score that other packages ask for.
+    """
+
+    symmetric: ClassVar[bool] = False
+    """Whether both directions share one matrix: s(p, q) = s(q, p)."""
+    orders_like: ClassVar[str | None] = None
+    """Another score that ranks items in the same order, whatever the parameters."""
+    divides_by_sigma: ClassVar[bool] = False
+    """Whether σ → 0 makes it infinite, so that a point cannot stand beside Gaussians."""
+    is_log_probability: ClassVar[bool] = False
+    """Whether it is the log of a match probability."""
+
+    @property
+    def name(self) -> str:
+        """The registered name, or that of the class."""
+        try:
+            return registry.name_of(type(self))
+        except ConfigError:
+            return type(self).__name__
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The fields by name."""
+        fields: tuple[dataclasses.Field[Any], ...] = ()
+        if dataclasses.is_dataclass(self):
+            fields = dataclasses.fields(self)
+        return {field.name: getattr(self, field.name) for field in fields}
+
+    def record(self) -> dict[str, object]:
+        """What `registry.from_record` makes it of: {"kind": name, **parameters}."""
+        return {"kind": registry.name_of(type(self)), **self.parameters}
+
+    @property
+    def max_points(self) -> int | None:
+        """The most points per item that it compares: 0 for Gaussians only, None for any number."""
+        return 0
+
+    @property
+    def positional(self) -> bool:
+        """Whether Gaussians are sampled, so that a value depends on an item's position."""
+        return False
+
+    def takes(self, items: Embedding) -> bool:
+        """Whether it compares such items.
+
+        >>> from pcme.embedding import Points
+        >>> points = Points(torch.zeros(1, 2, 3))
+        >>> registry.create("nearest").takes(points), registry.create("kl").takes(points)
+        (True, False)
+        """
+        most = self.max_points
+        return isinstance(items, Gaussian) or most is None or items.x.shape[1] <= most
+
+    def suited_to(self, items: Embedding) -> "Score":
+        """The same score with parameters that take such items, where there are any."""
+        return self
+
+    def cost(self, items: Embedding) -> Cost:
+        """Space per gallery item and work per pair, for items like these.
+
+        >>> items = Gaussian(torch.zeros(1, 512), torch.zeros(1, 512))
+        >>> registry.create("w2").cost(items)
+        Cost(numbers=1024, bytes=4096, space='O(2N)', work=1024)
+        >>> registry.create("average_l2", samples=7).cost(items)
+        Cost(numbers=3584, bytes=14336, space='O(JN)', work=25088)
+        """
+        one = items[:1]
+        plan = self.plan(one, one)
+        own = sum(getattr(one, part).numel() for part in one.STORED)
+        sampled = self.positional and isinstance(items, Gaussian)
+        numbers = plan.numbers if sampled else min(own, plan.numbers or own)
+        vectors = round(numbers / one.dim)
+        space = "O(JN)" if sampled else "O(N)" if vectors == 1 else f"O({vectors}N)"
+        return Cost(numbers, numbers * one.dtype.itemsize, space, plan.work)
 
     @abstractmethod
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
@@ -106,19 +184,17 @@ class Score(ABC):
         return Ranking(ids, scores, gallery_size=len(gallery))
 
     def probability(self, queries: Embedding, gallery: Embedding) -> Float[Tensor, "q g"]:
-        """The match probability in [0, 1], for scores that are the log of one."""
-        raise ConfigError(
-            f"{type(self).__name__} is not a match probability. "
-            'Use scores.create("match_prob") or scores.create("overlap").'
-        )
-
-
-class LogProbability(Score, ABC):
-    """A score that is the log of a match probability, so that ranking never underflows."""
-
-    def probability(self, queries: Embedding, gallery: Embedding) -> Float[Tensor, "q g"]:
-        """exp of the score."""
+        """The match probability in [0, 1]: exp of a score that is the log of one."""
+        self.require_log_probability("probability")
         return self(queries, gallery).exp_()
+
+    def require_log_probability(self, purpose: str) -> None:
+        """Raise a `ConfigError` that names the scores which are match probabilities."""
+        if not self.is_log_probability:
+            known = ", ".join(_names(lambda score: score.is_log_probability))
+            raise ConfigError(
+                f"{purpose}: {type(self).__name__} is not a match probability. Use one of: {known}."
+            )
 
 
 class LiftedScore(Score, ABC):
@@ -129,7 +205,7 @@ class LiftedScore(Score, ABC):
         """Vectors and offsets with ⟨v₁, v₂⟩ + o₁ + o₂ = pairs(p, q)."""
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
-        """One matrix product a block."""
+        """One matrix product per block."""
         return LiftedPlan(
             self.pairs,
             self.lift,
@@ -145,8 +221,8 @@ def require_gaussian(score: object, items: Embedding) -> Gaussian:
     """The items, or an error that says which scores take points."""
     if not isinstance(items, Gaussian):
         raise ShapeError(
-            f"{type(score).__name__} compares Gaussians, got {type(items).__name__}. For points "
-            'use "average_l2" or "match_prob" with method="sampled", which take samples.'
+            f"{type(score).__name__} compares Gaussians, got {type(items).__name__}. Use one of: "
+            f"{', '.join(_names(lambda known: known.suited_to(items).takes(items)))}."
         )
     return items
 
@@ -170,6 +246,11 @@ def require_comparable(queries: Embedding, gallery: Embedding) -> None:
             f"{queries.dtype} on {queries.device} and "
             f"{gallery.dtype} on {gallery.device}. Convert with .to(...)."
         )
+
+
+def _names(fits: Callable[[Score], bool]) -> list[str]:
+    """The registered scores of which something holds."""
+    return [name for name in registry.names() if fits(registry.create(name))]
 
 
 def _empty(shape: tuple[int, int], like: Embedding) -> Tensor:

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, ShapeError
-from pcme.scores.base import LogProbability, Score
+from pcme.scores.base import Score
 
 __all__ = ["Calibrate", "Combined", "Encode", "One", "Product", "Query"]
 __all__ += ["all_of", "any_of", "but_not", "product"]
@@ -111,11 +111,7 @@ class One(Query):
         self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
     ) -> Float64[np.ndarray, "q g"]:
         """The score, calibrated."""
-        if not isinstance(score, LogProbability):
-            raise ConfigError(
-                f"{type(score).__name__} is not a match probability, which queries are combined "
-                'by - use "match_prob", "overlap" or "csd_prob"'
-            )
+        score.require_log_probability("combining queries")
         log_p = np.minimum(score(self.embedding, gallery).double().numpy(), 0.0)
         return log_p if calibrate is None else calibrate(log_p)
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -9,13 +10,13 @@ from torch.nn.functional import logsigmoid
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.scores.base import LogProbability, registry, require_gaussian
+from pcme.scores.base import Score, registry, require_gaussian
 from pcme.scores.plans import Lifted, LiftedPlan, Normal, Plan, Rows, Shortlist, Side, lift_l2
 
 
 @registry.register("csd_prob")
 @dataclass(frozen=True)
-class ExpectedMatch(LogProbability):
+class ExpectedMatch(Score):
     """log sigmoid(b − a E‖z₁−z₂‖²): the log match probability of PCME++.
 
     Chun 2024 (PCME++), Eq. (1)–(2). Relation: the order of `csd`; `match_prob` has the mean of the
@@ -24,6 +25,9 @@ class ExpectedMatch(LogProbability):
 
     scale: float = 5.0
     shift: float = 5.0
+    symmetric: ClassVar[bool] = True
+    orders_like: ClassVar[str | None] = "csd"
+    is_log_probability: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the parameters."""

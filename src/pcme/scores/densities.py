@@ -7,6 +7,7 @@ sums of `kernels.overlap`: no matrix product, but a compiled kernel that holds n
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -16,12 +17,18 @@ from torch.nn.functional import logsigmoid
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.kernels import overlap
-from pcme.scores.base import LogProbability, Score, registry, require_gaussian
+from pcme.scores.base import Score, registry, require_gaussian
 from pcme.scores.plans import Lifted, Normal, Plan, Rows, Shortlist
+
+STEPS = 6
+"""Multiply-adds per dimension of `compiled.kernel_sums`: 24 for every four dimensions."""
 
 
 class DensityScore(Score, ABC):
     """A score made of M, L and the log volumes."""
+
+    symmetric: ClassVar[bool] = True
+    divides_by_sigma: ClassVar[bool] = True
 
     @abstractmethod
     def weights(self, dim: int) -> tuple[float, float, float]:
@@ -85,7 +92,7 @@ class Bhattacharyya(DensityScore):
 
 @registry.register("overlap")
 @dataclass(frozen=True)
-class Overlap(DensityScore, LogProbability):
+class Overlap(DensityScore):
     """log sigmoid(b − a/2D Σ [(μ₁−μ₂)²/(σ₁²+σ₂²) + log(σ₁²+σ₂²)]): log match probability.
 
     Not in the paper: its expected likelihood kernel made a probability. A difference counts in
@@ -94,6 +101,8 @@ class Overlap(DensityScore, LogProbability):
 
     scale: float = 10.0
     shift: float = -15.0
+    orders_like: ClassVar[str | None] = "elk"
+    is_log_probability: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """A negative scale would turn the ranking round."""
@@ -119,7 +128,8 @@ class DensityPlan(Plan):
         super().__init__(queries, gallery)
         self.score, self.left, self.right = score, queries, gallery
         self.scaling = overlap.Scaling.of(queries, gallery)
-        self.own = [_log_volume(items) for items in (queries, gallery)]
+        self.own = [items.log_volume() for items in (queries, gallery)]
+        self.work = STEPS * queries.dim
         self.bytes_per_pair, self.bytes_per_item = 40, 48 * queries.dim
         self.bytes_per_candidate = 64
 
@@ -174,11 +184,3 @@ class DensityPlan(Plan):
         parts = (-slope, 2 * slope * mean, beta * fade - slope * mean.square())
         own = gamma * self.own[1][columns]
         return Lifted(torch.cat(parts, -1).to(torch.float32), own.to(torch.float32))
-
-
-def _log_volume(items: Gaussian) -> Float[Tensor, " n"]:
-    """Σ log σ over the dimensions in float64, chunk by chunk: no float64 copy of the items."""
-    out = torch.empty(len(items), dtype=torch.float64, device=items.mean.device)
-    for i in range(0, len(items), 4096):
-        out[i : i + 4096] = items.log_sigma[i : i + 4096].double().sum(-1)
-    return out.mul_(items.dim / items.log_sigma.shape[1])

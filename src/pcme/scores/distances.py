@@ -1,6 +1,7 @@
 """Squared distances: of the means, 2-Wasserstein, and the expected one. All lift to L2."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,13 @@ class MeanDistance(LiftedScore):
 
     Paper: Table 1, "Mean only".
     """
+
+    symmetric: ClassVar[bool] = True
+
+    @property
+    def max_points(self) -> int | None:
+        """A single point is a mean."""
+        return 1
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−‖μ₁−μ₂‖²."""
@@ -40,6 +48,8 @@ class Wasserstein(LiftedScore):
     Paper: Eq. (B.6). Relation: `mean` when σ₁ = σ₂.
     """
 
+    symmetric: ClassVar[bool] = True
+
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−‖μ₁−μ₂‖² − ‖σ₁−σ₂‖²."""
         spread = (queries.sigma - gallery.sigma).square().sum(-1)
@@ -58,6 +68,8 @@ class ExpectedDistance(LiftedScore):
 
     Relation: the mean of the squared distance whose law `match_prob` integrates.
     """
+
+    symmetric: ClassVar[bool] = True
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−‖μ₁−μ₂‖² − Σ(σ₁²+σ₂²)."""

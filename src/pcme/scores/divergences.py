@@ -1,6 +1,7 @@
 """Kullback–Leibler divergence either way and its symmetric mean: inner products in lifted space."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,8 @@ class KullbackLeibler(LiftedScore):
     Paper: Eq. (B.1). Differs: has the −1 that the paper drops, so KL(p‖p) = 0 (ERRATA 4).
     """
 
+    divides_by_sigma: ClassVar[bool] = True
+
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−KL(query ‖ item)."""
         return -divergence(queries, gallery)
@@ -31,6 +34,8 @@ class KullbackLeibler(LiftedScore):
 @dataclass(frozen=True)
 class ReverseKullbackLeibler(LiftedScore):
     """−KL(item ‖ query): the other direction of `kl`."""
+
+    divides_by_sigma: ClassVar[bool] = True
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−KL(item ‖ query)."""
@@ -48,6 +53,9 @@ class Jeffreys(LiftedScore):
 
     Paper: Eq. (B.2), there called Jensen–Shannon, which it is not (ERRATA 5).
     """
+
+    symmetric: ClassVar[bool] = True
+    divides_by_sigma: ClassVar[bool] = True
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−½ [KL(p‖q) + KL(q‖p)]."""

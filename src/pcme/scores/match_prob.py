@@ -1,9 +1,9 @@
 """The match probability of Eq. (2)–(3), analytic (J → ∞) or sampled."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +12,7 @@ from torch import Tensor
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.kernels import analytic, compiled, sampled
-from pcme.scores.base import LogProbability, registry, require_gaussian
+from pcme.scores.base import Score, registry, require_gaussian
 from pcme.scores.plans import (
     COLUMNS,
     Lifted,
@@ -30,7 +30,7 @@ from pcme.scores.plans import (
 
 @registry.register("match_prob")
 @dataclass(frozen=True)
-class MatchProbability(LogProbability):
+class MatchProbability(Score):
     """log E[sigmoid(b − a ‖z₁−z₂‖)]: log match probability; method "analytic" (J → ∞) or "sampled".
 
     Paper: Eq. (2)–(3), Table 1 "Match prob". Differs: the standard sigmoid and a > 0 (ERRATA 1), so
@@ -42,6 +42,8 @@ class MatchProbability(LogProbability):
     method: Literal["analytic", "sampled"] = "analytic"
     samples: int = 7
     seed: int = 0
+    symmetric: ClassVar[bool] = True
+    is_log_probability: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -56,14 +58,30 @@ class MatchProbability(LogProbability):
                 f"got {self.scale}, {self.shift} and {self.samples}."
             )
 
+    @property
+    def max_points(self) -> int | None:
+        """Any number when sampled."""
+        return None if self.positional else 0
+
+    @property
+    def positional(self) -> bool:
+        """When sampled."""
+        return self.method == "sampled"
+
+    def suited_to(self, items: Embedding) -> "MatchProbability":
+        """Points stand for their samples."""
+        return self if isinstance(items, Gaussian) else replace(self, method="sampled")
+
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """The analytic form (`pcme.kernels.analytic`)."""
         return analytic.log_match_pairs(
-            (queries.mean, queries.variance), (gallery.mean, gallery.variance), *self.parameters
+            (queries.mean, queries.variance),
+            (gallery.mean, gallery.variance),
+            *self.scale_and_shift,
         )
 
     @property
-    def parameters(self) -> tuple[Tensor, Tensor]:
+    def scale_and_shift(self) -> tuple[Tensor, Tensor]:
         """(a, b) as float64 scalars."""
         a, b = torch.tensor([self.scale, self.shift], dtype=torch.float64)
         return a, b
@@ -86,6 +104,7 @@ class AnalyticPlan(Plan):
     def __init__(self, score: MatchProbability, queries: Gaussian, gallery: Gaussian) -> None:
         super().__init__(queries, gallery)
         self.score, self.left, self.right = score, queries, gallery
+        self.work = PRODUCTS * queries.dim
         self.bytes_per_pair, self.bytes_per_item = 8 * 40, 8 * 16 * queries.dim
         self.centre = gallery.mean.mean(0).double()
         size = gallery.mean.numel() * gallery.mean.element_size()
@@ -105,7 +124,7 @@ class AnalyticPlan(Plan):
             return _pairs(self.left[rows][query], self.right[columns][item])
 
         moments = analytic.Moments.cat(parts)
-        return analytic.score_pairs(moments, gather, *self.score.parameters)
+        return analytic.score_pairs(moments, gather, *self.score.scale_and_shift)
 
     def _moments(self, left: analytic.Factors, items: Gaussian) -> analytic.Moments:
         whole = Gaussian(whole_columns(items.mean), whole_columns(items.log_sigma))
@@ -130,7 +149,7 @@ class AnalyticPlan(Plan):
             torch.get_num_threads(),
         )
         moments = analytic.Moments(*torch.from_numpy(sums))
-        return analytic.score_pairs(moments, gather, *self.score.parameters)
+        return analytic.score_pairs(moments, gather, *self.score.scale_and_shift)
 
     def shortlist(self, k: int) -> Shortlist | None:
         """Keys: −csd. Bound: the narrow rule at the most favourable variance that a csd allows."""
@@ -141,7 +160,7 @@ class AnalyticPlan(Plan):
 
         def upper(rows: Tensor, found: Tensor) -> Tensor:
             return analytic.upper_log_match(
-                -keys.upper(rows, found), limits[rows], *self.score.parameters
+                -keys.upper(rows, found), limits[rows], *self.score.scale_and_shift
             )
 
         return Shortlist(keys.queries, keys.items, width=96 * k + 576, upper=upper)
@@ -178,6 +197,8 @@ class AnalyticPlan(Plan):
         )
 
 
+PRODUCTS = 6
+"""Matrix products of the analytic rule (`analytic.Factors.moments`)."""
 ROUNDING = 1.001
 """Covers the single-precision sums behind the limits."""
 SMALL_BYTES = 4 << 20

@@ -1,6 +1,7 @@
 """The distance of the two nearest of K × K points: how PVSE compares items."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -23,11 +24,22 @@ class NearestPoints(Score):
 
     samples: int = 7
     seed: int = 0
+    symmetric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the count."""
         if self.samples < 1:
             raise ConfigError(f"nearest needs samples ≥ 1, got {self.samples}.")
+
+    @property
+    def max_points(self) -> int | None:
+        """Any number."""
+        return None
+
+    @property
+    def positional(self) -> bool:
+        """Always."""
+        return True
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """Sampled scores depend on an item's position, so there is no formula for a pair alone."""

@@ -81,9 +81,31 @@ Formula = Callable[[Normal, Normal], Tensor]
 Lift = Callable[[Normal, Side], Lifted]
 
 
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one gallery item and of one pair, read off the plan that computes a score.
+
+    Paper: Table 1 (space). Differs: sampling stores J vectors per item, O(JN); J² is its work, not
+    its space.
+    """
+
+    numbers: int
+    """Stored per item: the fewer of what the item is and what the score makes of it."""
+    bytes: int
+    """The same in the embedding's precision."""
+    space: str
+    """Of a gallery of N items, in vectors: O(N), O(2N), O(JN)."""
+    work: int | None
+    """Multiply-adds per pair that grow with the dimension; None where only a formula is known."""
+
+
 class Plan(ABC):
     """One call's queries and gallery, ready to give any block of exact scores."""
 
+    numbers: int = 0
+    """Numbers that are made of an item; 0: none but its own."""
+    work: int | None = None
+    """Multiply-adds per pair."""
     bytes_per_pair: int
     bytes_per_item: int = 0
     bytes_per_query: int = 0
@@ -141,6 +163,7 @@ class LiftedPlan(PairsPlan):
         # Translation changes no score of this package and shrinks what cancels in the products.
         self.centre = gallery.mean.mean(0)
         self.width = lift(normal(queries[:1]), "query").vectors.shape[1]
+        self.numbers, self.work = self.width + 1, self.width  # the vector and its offset
         self.bytes_per_pair, self.bytes_per_item = 16, 8 * (2 * self.width + 4 * queries.dim)
 
     def block(self, rows: Rows, columns: slice) -> Tensor:
@@ -187,6 +210,7 @@ class SampledPlan(Plan):
         super().__init__(queries, gallery)
         self.reduce, self.samples, self.seed = reduce, samples, seed
         counts = [_points_each(items, samples) for items in (queries, gallery)]
+        self.numbers, self.work = counts[1] * gallery.dim, counts[0] * counts[1] * gallery.dim
         self.bytes_per_pair = 16 * counts[0] * counts[1]
         self.bytes_per_item = 24 * counts[1] * gallery.dim
         self.bytes_per_query = 24 * counts[0] * queries.dim

@@ -1,6 +1,7 @@
 """The paper's other sampling-based score: the average distance of J² samples."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -22,11 +23,22 @@ class AverageDistance(Score):
 
     samples: int = 7
     seed: int = 0
+    symmetric: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the count."""
         if self.samples < 1:
             raise ConfigError(f"average_l2 needs samples ≥ 1, got {self.samples}.")
+
+    @property
+    def max_points(self) -> int | None:
+        """Any number."""
+        return None
+
+    @property
+    def positional(self) -> bool:
+        """Always."""
+        return True
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """Sampled scores depend on an item's position, so there is no formula for a pair alone."""

@@ -16,7 +16,6 @@ from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, evaluated
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import paper
-from pcme.scores.base import LogProbability
 from pcme.showcase.searches import Searched, by_captions, by_images
 
 __all__ = ["Beside", "Pictured", "Report", "gathered"]
@@ -91,7 +90,7 @@ def gathered(
         run=Path(run).name,
         recipe=recipe,
         evaluation=result,
-        probability=isinstance(score, LogProbability),
+        probability=score.is_log_probability,
         has_sigma=subject.has_sigma,
         beside=_beside(recipe, split, result),
         figures=tuple(_figures(subject, progress)),

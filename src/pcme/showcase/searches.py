@@ -16,7 +16,6 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
 from pcme.embedding import Embedding, Gaussian, joined
 from pcme.retrieval.matches import Matches
-from pcme.scores.base import LogProbability
 from pcme.uncertainty.perturbation import width
 
 __all__ = ["Found", "Searched", "by_captions", "by_images"]
@@ -157,7 +156,7 @@ def _ranked(
 ) -> list[tuple[float | None, list[tuple[int, float]]]]:
     """(Σ p, [(place, score)]) of every query; a score that is a log probability becomes p."""
     score = subject.model.score()
-    probability = isinstance(score, LogProbability)
+    probability = score.is_log_probability
     found = []
     for _, block in score.blocks(queries, gallery):
         for row in np.asarray(block, np.float64):

@@ -11,7 +11,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError, DataError
 from pcme.retrieval.matches import Matches
-from pcme.scores.base import LogProbability, Score
+from pcme.scores.base import Score
 
 __all__ = ["Part", "halves", "log_probabilities", "uncertainty", "whole"]
 
@@ -60,7 +60,7 @@ def log_probabilities(
     score: Score, part: Part
 ) -> Iterator[tuple[slice, Float64[np.ndarray, "q g"], Bool[np.ndarray, "q g"]]]:
     """(captions, log p of each with every image, which match): all pairs, block by block."""
-    if not isinstance(score, LogProbability):
+    if not score.is_log_probability:
         raise ConfigError(
             f"{type(score).__name__} is not a match probability, so there is none to calibrate - "
             "train with a method that has one: pcme, pcme-overlap, pcme-mu, pcme++"
