@@ -85,7 +85,7 @@ def test_list_scores_as_json_is_the_registry():
 def test_list_scores_as_text_has_one_entry_per_score(monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")  # one line each
     header, *lines = run("list", "scores").stdout.splitlines()
-    assert header.split() == ["name", "aliases", "summary"]
+    assert header.split() == ["name", "aliases", "origin", "summary"]
     assert [line.split()[0] for line in lines] == pcme.scores.names()
     assert all(
         pcme.scores.registry.summary(name) in line
@@ -97,6 +97,17 @@ def test_list_scores_prints_square_brackets_as_they_are(monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setattr(pcme.scores.registry, "summary", lambda name: "a matrix [queries gallery]")
     assert "a matrix [queries gallery]" in run("list", "scores").stdout
+
+
+def test_list_has_every_kind_with_origin():
+    found = json.loads(run("list", "--json").stdout)
+    assert list(found) == [
+        "scores", "methods", "backbones", "datasets", "analyses", "recipes", "experiments",
+    ]  # fmt: skip
+    assert all(row["origin"] == "built-in" for rows in found.values() for row in rows)
+    assert {row["embeds"] for row in found["backbones"]} == {"images", "captions"}
+    assert all(row["summary"] for row in found["methods"] + found["backbones"] + found["datasets"])
+    assert "convnet" in run("list").stdout
 
 
 def test_an_error_of_ours_is_a_message_and_status_2(monkeypatch):

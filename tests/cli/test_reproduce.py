@@ -22,11 +22,11 @@ def asked(monkeypatch):
     """What the package is asked for; it answers with a handmade result."""
     seen = {}
 
-    def answer(wanted, *, started, said, **options):
+    def answer(wanted, *, progress, ended, **options):
         seen.update(options, wanted=wanted)
-        started(2, 3)
-        said(package.Progress("PCME", 12.0, 1, 2, 30.0))
-        said(package.Progress("VSE0", 0.0, 2, 2, 0.0, failure="it broke"))
+        progress("runs", 1, 3)
+        ended(package.JobEnded("PCME", 12.0, 1, 2, 30.0))
+        ended(package.JobEnded("VSE0", 0.0, 2, 2, 0.0, failure="it broke"))
         return [RESULT]
 
     monkeypatch.setattr(package, "reproduce", answer)

@@ -7,7 +7,7 @@ quick: a verb imports what it needs when it runs.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -23,18 +23,17 @@ from pcme.cli import (
     evaluate,
     imports,
     index,
+    listing,
     report,
     reproduce,
     search,
     train,
 )
-from pcme.cli.output import Json, print_json, print_table
-from pcme.core.registry import Registry
+from pcme.cli.output import Json, print_json
+from pcme.core import plugins
 from pcme.errors import PcmeError
 
 __all__ = ["app", "main"]
-
-T = TypeVar("T")
 
 
 class _Verbs(TyperGroup):
@@ -61,17 +60,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="[bold]Example:[/bold] pcme list scores",
 )
-list_app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme list scores --json")
-app.add_typer(list_app, name="list", help="List what can be chosen by name.")
+app.add_typer(listing.app, name="list")
 app.add_typer(data.app, name="data", help="List, check and look at datasets.")
 app.add_typer(index.app, name="index", help="Make, fill, check and tune a search index.")
 train.register(app)
 evaluate.register(app)
-analyze.register(app, list_app)
+analyze.register(app)
 compare.register(app)
 calibrate.register(app)
 report.register(app)
-reproduce.register(app, list_app)
+reproduce.register(app)
 embed.register(app)
 search.register(app)
 demo.register(app)
@@ -83,36 +81,16 @@ def pcme(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error. Goes before the verb.")
     ] = False,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE_OR_FILE",
+            help="Load a plugin. Goes before the verb; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Probabilistic embeddings for image-text retrieval."""
-
-
-@list_app.command("scores", epilog="[bold]Example:[/bold] pcme list scores --json")
-def list_scores(*, as_json: Json = False) -> None:
-    """List the scores that compare two embeddings: name, aliases, what each computes."""
-    from pcme import scores
-
-    registry = scores.registry
-    rows = [(name, _aliases_of(registry, name), registry.summary(name)) for name in scores.names()]
-    columns = ("name", "aliases", "summary")
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, [(name, ", ".join(others), text) for name, others, text in rows])
-
-
-@list_app.command("recipes", epilog="[bold]Example:[/bold] pcme list recipes --json")
-def list_recipes(*, as_json: Json = False) -> None:
-    """List the recipes that `pcme train` knows: name, data, backbone, method."""
-    from pcme import recipes
-
-    found = [recipes.get(name) for name in recipes.names()]
-    rows = [(r.name, r.data.kind, r.image.kind, r.method.kind) for r in found]
-    columns = ("name", "data", "image", "method")
-    if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, rows)
+    plugins.enable(plugin or [])
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme version --json")
@@ -131,7 +109,3 @@ def version(*, as_json: Json = False) -> None:
 def main() -> None:
     """Run the command line; the entry point of the ``pcme`` script."""
     app(prog_name="pcme")
-
-
-def _aliases_of(registry: Registry[T], name: str) -> list[str]:
-    return [alias for alias, target in registry.aliases().items() if target == name]

@@ -1,4 +1,4 @@
-"""pcme analyze, pcme list analyses: what a model's uncertainty means, in numbers and pictures."""
+"""pcme analyze: what a model's uncertainty means, in numbers and pictures."""
 
 from __future__ import annotations
 
@@ -21,27 +21,10 @@ __all__ = ["register"]
 ALL = "all"
 
 
-def register(app: typer.Typer, list_app: typer.Typer) -> None:
-    """Add the verb, and the list of what it can do, to the program."""
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
     examples = "pcme analyze runs/aviary all · pcme analyze runs/cub bins --set bins=5"
     app.command(epilog=f"[bold]Examples:[/bold] {examples}")(analyze)
-    list_app.command("analyses", epilog="[bold]Example:[/bold] pcme list analyses --json")(
-        list_analyses
-    )
-
-
-def list_analyses(*, as_json: Json = False) -> None:
-    """List what `pcme analyze` can look into: name, question, how to read the picture."""
-    from pcme import analysis
-
-    rows = [
-        (name, analysis.registry.summary(name), analysis.registry.get(name).reading)
-        for name in analysis.names()
-    ]
-    if as_json:
-        print_json([dict(zip(("name", "summary", "reading"), row, strict=True)) for row in rows])
-    else:
-        print_table(("name", "summary"), [row[:2] for row in rows])
 
 
 def analyze(

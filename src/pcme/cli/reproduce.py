@@ -1,4 +1,4 @@
-"""pcme reproduce: the paper's tables and figures, made again; pcme list experiments."""
+"""pcme reproduce: the paper's tables and figures, made again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import DataRoot, Json, print_json, print_table
+from pcme.cli.output import DataRoot, Json, print_json
 
 if TYPE_CHECKING:
     from pcme.reproduce import JobEnded
@@ -17,13 +17,10 @@ __all__ = ["register"]
 REPORT = "report"
 
 
-def register(app: typer.Typer, listing: typer.Typer) -> None:
-    """Add the verb to the program, and its experiments to what can be listed."""
+def register(app: typer.Typer) -> None:
+    """Add the verb to the program."""
     examples = "pcme reproduce table2 --quick · pcme reproduce all --data cub --data-root CUB"
     app.command(epilog=f"[bold]Examples:[/bold] {examples}")(reproduce)
-    listing.command("experiments", epilog="[bold]Example:[/bold] pcme list experiments --json")(
-        list_experiments
-    )
 
 
 def reproduce(
@@ -86,25 +83,6 @@ def reproduce(
     for result in found:
         typer.echo(document(result))
     typer.echo(f"wrote {folder / 'results'}")
-
-
-def list_experiments(*, as_json: Json = False) -> None:
-    """List the experiments of `pcme reproduce`: name, on what data, what, where in the paper."""
-    from pcme.reproduce import registry
-
-    kinds = {name: registry.get(name) for name in registry.names()}
-    rows = [
-        (name, ", ".join(kind.worlds), registry.summary(name), kind.where)
-        for name, kind in kinds.items()
-    ]
-    if as_json:
-        columns = ("name", "data", "summary", "paper")
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(
-            ("name", "data", "what, and where in the paper"),
-            [(name, data, f"{summary} {where}") for name, data, summary, where in rows],
-        )
 
 
 def _report(out: Path, results: Path | None, *, as_json: bool) -> None:

@@ -10,43 +10,73 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from pcme.errors import ConfigError
 
-__all__ = ["GROUP", "VARIABLE", "load", "load_installed"]
+__all__ = ["GROUP", "VARIABLE", "enable", "load", "load_all", "origin"]
 
 GROUP = "pcme.plugins"
 VARIABLE = "PCME_PLUGINS"
 """Names of modules or paths of files, separated as in $PATH."""
 
-_done = False
+_loaded = False
+_failure: ConfigError | None = None
+_files: dict[str, Path] = {}
+"""The plugins that are loose files, by the names of their modules."""
 
 
-def load_installed() -> None:
-    """Import every plugin that is installed or named in $PCME_PLUGINS, once per process."""
-    global _done
-    if _done:
+def load_all() -> None:
+    """Import every plugin that is installed or named in $PCME_PLUGINS, once per process.
+
+    A plugin that cannot be imported is an error at every lookup, not at the first one alone.
+    """
+    global _loaded, _failure
+    if _failure is not None:
+        raise _failure
+    if _loaded:
         return
-    _done = True
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        _load_entry(entry)
-    for name in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+    _loaded = True  # before the imports: a plugin may look names up
+    try:
+        for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+            _load_entry(entry)
+        for name in _enabled():
+            load(name)
+    except ConfigError as error:
+        _failure = error
+        raise
+
+
+def enable(names: Sequence[str]) -> None:
+    """Add plugins to $PCME_PLUGINS, for this process and its children."""
+    found = [str(_checked_file(name)) if _is_file(name) else name for name in names]
+    if found:
+        os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*_enabled(), *found]))
+    for name in found if _loaded else ():
         load(name)
 
 
 def load(name: str) -> None:
     """Import one plugin: a module's dotted name, or the path of a Python file."""
     try:
-        if name.endswith(".py") or os.sep in name:
-            _import_file(Path(name).resolve())
+        if _is_file(name):
+            _import_file(_checked_file(name))
         else:
             importlib.import_module(name)
-    except ConfigError:
-        raise
     except Exception as error:  # a plugin's code may fail in any way
-        raise _failure(f'plugin "{name}"', error) from error
+        raise _explained(f'plugin "{name}"', error) from error
+
+
+def origin(module: str) -> str:
+    """Return where a module comes from: "built-in", a plugin's file, or its top-level module."""
+    top = module.partition(".")[0]
+    return "built-in" if top == "pcme" else str(_files.get(module, top))
+
+
+def _enabled() -> list[str]:
+    return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 
 
 def _load_entry(entry: EntryPoint) -> None:
@@ -54,27 +84,40 @@ def _load_entry(entry: EntryPoint) -> None:
         entry.load()
     except Exception as error:
         owner = entry.dist.name if entry.dist else "an unknown distribution"
-        raise _failure(f'plugin "{entry.name}" of {owner}', error) from error
+        raise _explained(f'plugin "{entry.name}" of {owner}', error) from error
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".py") or os.sep in name
+
+
+def _checked_file(name: str) -> Path:
+    path = Path(name).resolve()
+    if not path.is_file():
+        raise ConfigError(f"plugin {path}: no such file. Give a Python file or a module's name.")
+    return path
 
 
 def _import_file(path: Path) -> None:
     """Import a file under a name of its own, so that two files may share a stem."""
-    if not path.is_file():
-        raise ConfigError(f"plugin {path}: no such file. Give a Python file or a module's name.")
     name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if name in sys.modules or spec is None or spec.loader is None:
+    if name in sys.modules:
         return
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"plugin {path}: not a Python file. Give one that ends in .py.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name], _files[name] = module, path
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        del sys.modules[name], _files[name]
         raise
 
 
-def _failure(what: str, error: Exception) -> ConfigError:
+def _explained(what: str, error: Exception) -> ConfigError:
+    if isinstance(error, ConfigError):
+        return ConfigError(f"{what}: {error}")
     return ConfigError(
         f"{what} cannot be imported, got {type(error).__name__}: {error}. Fix it or remove it."
     )

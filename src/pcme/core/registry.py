@@ -112,9 +112,8 @@ class Registry(Generic[T]):
         )
 
     def origin(self, name: str) -> str:
-        """Return where a class comes from: "built-in", or the plugin's top-level module."""
-        module = self.get(name).__module__.partition(".")[0]
-        return "built-in" if module == "pcme" else module
+        """Return where a class comes from: "built-in", or its plugin."""
+        return plugins.origin(self.get(name).__module__)
 
     def summary(self, name: str) -> str:
         """Return the first line of the docstring of the class called `name`."""
@@ -126,9 +125,13 @@ class Registry(Generic[T]):
             if self._discovered:
                 return
             self._discovered = True  # before the imports: what they import may look names up
-            for package in self.packages:
-                _import_all(package)
-            plugins.load_installed()
+            try:
+                for package in self.packages:
+                    _import_all(package)
+                plugins.load_all()
+            except BaseException:
+                self._discovered = False
+                raise
 
     def _claim(self, *names: str) -> None:
         """Raise if a name is taken, before anything is filed."""
