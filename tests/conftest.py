@@ -23,9 +23,19 @@ def _own_cache(tmp_path_factory):
         yield
 
 
+SMALL = {"methods", "model", "nn", "recipes", "training"}
+"""Folders whose tests have networks so small that threads only wait for each other."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_networks(request):
+    if SMALL & {*request.path.parts}:
+        request.getfixturevalue("one_thread")
+
+
 @pytest.fixture(scope="module")
 def one_thread():
-    """For networks so small that threads only wait for each other."""
+    """One thread for torch, then as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

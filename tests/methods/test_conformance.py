@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pcme import methods
-from pcme.methods.base import Method
+from pcme.methods.base import Method, SigmoidObjective
 from pcme.scores.base import Score
 from tests.methods.batches import ALL, MATCHES, NONE, embedded, generator, tensors
 
@@ -105,6 +105,40 @@ def test_its_score_prefers_a_copy(name):
     items = embedded(method, 1)
     found = method.objective().score()(items, items)
     assert found.argmax(1).tolist() == list(range(5))
+
+
+@every_method
+def test_the_score_is_the_probability_that_was_trained(name):
+    """exp(−nll of a match) = score().probability with the learned a and b, up to sampling."""
+    method = methods.create(name)
+    if "samples" in dataclasses.asdict(method):
+        method = dataclasses.replace(method, samples=600)
+    objective = method.objective().double()
+    if not isinstance(objective, SigmoidObjective):
+        pytest.skip("no probability of a pair")
+    with torch.no_grad():
+        objective.scale.fill_(3.0)
+        objective.shift.fill_(2.0)
+    items = embedded(method, 1), embedded(method, 2)
+    yes, no = (objective.pair_nll(*items, matches, generator()) for matches in (ALL, NONE))
+    p = objective.score().probability(*items)
+    drawn = getattr(method, "likelihood", "sampled") == "sampled" and name != "pcme++"
+    torch.testing.assert_close((-yes).exp(), p, rtol=0, atol=0.01 if drawn else 1e-6)
+    torch.testing.assert_close((-no).exp(), 1 - (-yes).exp())
+
+
+@every_method
+def test_a_term_of_weight_0_is_not_computed(name):
+    """Whatever it were, 0 · inf included; and the rest is as it was."""
+    method = methods.create(name)
+    weights = [key for key in dataclasses.asdict(method) if key.endswith("_weight")]
+    none = dataclasses.replace(method, **dict.fromkeys(weights, 0.0))
+    items = embedded(method, 1), embedded(method, 2)
+    terms = none.objective().double()(*items, MATCHES, generator())
+    assert all(terms.weights.get(name, 1) for name in terms.values)
+    full = method.objective().double()(*items, MATCHES, generator())
+    assert not weights or [terms.total] == [*terms.values.values()]
+    assert all(value == full.values[name] for name, value in terms.values.items())
 
 
 @every_method

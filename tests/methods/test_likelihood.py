@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import pcme
 from pcme import Gaussian, Matches, Points
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.methods.likelihood import pair_nll
@@ -44,16 +43,6 @@ def test_sampled_tends_to_analytic():
     generator = torch.Generator().manual_seed(0)
     drawn = pair_nll(*sides, EYE, scale=8.0, shift=6.0, samples=400, generator=generator)
     assert torch.allclose(drawn, exact, atol=0.05)
-
-
-@pytest.mark.parametrize("name", ["match_prob", "overlap"])
-def test_the_scores_are_the_log_p_of_the_loss(name):
-    sides = batch()
-    method = {"match_prob": "analytic"}.get(name, name)
-    score = pcme.scores.create(name, scale=8.0, shift=6.0)
-    everyone = torch.ones(3, 3, dtype=torch.bool)
-    nll = pair_nll(*sides, everyone, scale=8.0, shift=6.0, method=method)
-    assert torch.allclose(score(*sides), -nll, rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["sampled", "analytic", "overlap"])

@@ -20,9 +20,6 @@ SETTINGS = [
 ]
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 def recipe(name, **params):
     return SHORT.changed([f"method={json.dumps({'kind': name, **params})}"])
 

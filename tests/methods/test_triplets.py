@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from pcme.methods.triplets import Triplets, best_cosine, excess, roles
+from pcme.methods.vse import VSE0
 from pcme.nn.heads import linear
 from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, several, unit
 
@@ -14,13 +15,8 @@ NEGATIVES = ["all", "hardest", "semi-hard"]
 
 
 def triplets(negatives, positives="matches", warm_start=0.0, averaged=False):
-    return Triplets(
-        margin=0.2,
-        negatives=negatives,
-        positives=positives,
-        warm_start=warm_start,
-        averaged=averaged,
-    )
+    method = VSE0(negatives=negatives, positives=positives, warm_start=warm_start)
+    return Triplets(method, averaged=averaged)
 
 
 def similarities(seed=0):
@@ -118,7 +114,7 @@ def test_the_best_cosine_against_a_loop():
 def warming(steps=8):
     """Half of a run of so many steps is warm."""
     found = triplets("hardest", warm_start=0.5)
-    found.expect(steps)
+    found.set_total_steps(steps)
     return found
 
 
@@ -134,7 +130,7 @@ def test_it_goes_over_from_all_to_the_hardest():
 def test_it_is_a_share_of_the_run_and_nothing_without_one():
     loss = triplets("hardest", warm_start=0.5)
     assert loss.counted == "hardest"
-    loss.expect(8)
+    loss.set_total_steps(8)
     assert (loss.counted, loss.warm_steps) == ("all", 4)
 
 
@@ -171,7 +167,7 @@ def learned(warm_start):
 
     optimiser = torch.optim.Adam([p for n in networks for p in n.parameters()], lr=0.1)
     loss, own = triplets("hardest", "diagonal", warm_start), torch.eye(batch, dtype=torch.bool)
-    loss.expect(300)
+    loss.set_total_steps(300)
     values = []
     for _ in range(300):
         value = loss(cosines(torch.randperm(count, generator=g)[:batch]), own)

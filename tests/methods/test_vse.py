@@ -41,7 +41,7 @@ def test_the_score_is_the_order_of_the_cosines():
 def test_vsepp_starts_as_vse0_and_says_when_that_is_over():
     images, captions = points(seed=1), points(seed=2)
     plain, warming = (methods.create(name).objective() for name in ("vse0", "vse++"))
-    warming.expect(2)
+    warming.set_total_steps(2)
     losses = [o(images, captions, MATCHES, generator()).total for o in (plain, warming)]
     assert torch.equal(*losses)
     assert warming.report() == {"hardest": 1.0}

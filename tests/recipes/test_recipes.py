@@ -35,9 +35,6 @@ BASES = {
 everywhere = pytest.mark.parametrize("name", recipes.names())
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
 class Enough(Exception):  # noqa: N818 - nothing is wrong
     """The run has made its steps."""
 

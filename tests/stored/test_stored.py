@@ -78,6 +78,8 @@ def test_an_evaluation_is_written_as_it_was(files, tmp_path):
 @pytest.mark.parametrize("run", opened.RUNS)
 def test_an_interrupted_run_goes_on_to_the_same_end(files, figures, run):
     stored = figures["resumed"][run]
+    for line in stored["metrics"]:
+        line.pop("kl", None)  # of weight 0 in this recipe, so no longer computed
     same(opened.resumed(run, files / run), stored, rel=AGAIN, absolute=AGAIN)
 
 

@@ -21,8 +21,6 @@ from tests.helpers import picture
 from tests.models import copied
 from tests.training.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def cut_once(tmp_path_factory):

@@ -18,8 +18,6 @@ from tests.data.formats.test_own import table
 from tests.nn import tiny
 from tests.training.trained import logged
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 FEW = [
     "augment.size=16",
     "augment.resize=18",

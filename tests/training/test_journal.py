@@ -10,8 +10,6 @@ import torch
 from pcme.training import Reporter, train
 from tests.training.trained import SHORT, TINY, Interrupt, Notes, logged
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 def events(folder):
     """{(step, name): values}: one value each, unless something was written twice."""

@@ -16,8 +16,6 @@ from pcme.training.phases import set_mode, trained_groups
 from tests.models import build
 from tests.training.trained import SHORT, Notes, weights
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture
 def model():

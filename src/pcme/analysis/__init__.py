@@ -85,8 +85,7 @@ def require(name: str, subject: Subject) -> None:
 
 
 def _with_sigma() -> list[str]:
-    made = {name: methods.create(name) for name in methods.names()}
-    return [name for name, method in made.items() if method.heads(2).covariance != "none"]
+    return [name for name in methods.names() if methods.create(name).has_sigma]
 
 
 def _like(default: object, key: str, text: str) -> object:

@@ -49,7 +49,7 @@ class MtebModel:
 
     def __init__(self, model: Model, *, name: str = "pcme/local", means: bool = False) -> None:
         self.model, self.name = model.eval(), name
-        self.points = model.method.heads(model.recipe.dim).covariance == "none"
+        self.points = not model.method.has_sigma
         self.means = means and not self.points
         self.score: Score = scores.create("mean") if self.means else model.score()
         self.ids: list[str] = []

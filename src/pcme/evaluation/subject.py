@@ -62,7 +62,7 @@ class Subject:
     @property
     def has_sigma(self) -> bool:
         """Whether the model's embeddings are Gaussians."""
-        return self.model.method.heads(self.model.recipe.dim).covariance != "none"
+        return self.model.method.has_sigma
 
     @cached_property
     def clusters(self) -> Int64[np.ndarray, " n"]:

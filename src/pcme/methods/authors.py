@@ -1,7 +1,4 @@
-"""PCME as the authors' code has it, for checkpoints of theirs.
-
-What differs is the σ head: log σ starts at 0 and nothing holds it.
-"""
+"""PCME as in the authors' code, for their checkpoints: log σ starts at 0 and has no bounds."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,8 +15,8 @@ __all__ = ["AuthorsPCME"]
 class AuthorsPCME(Method):
     """PCME with the authors' σ head, which has no bounds; for imported checkpoints.
 
-    The soft bounds are there, but so far out that σ itself would overflow first. They are powers of
-    two: what passes them loses no more than the rounding of a sum with 128.
+    The soft bounds are so far out that σ itself would overflow first. They are powers of two: a
+    value that passes them loses no more than the rounding of a sum with 128.
     """
 
     likelihood: Literal["sampled", "analytic"] = "sampled"
@@ -28,7 +25,7 @@ class AuthorsPCME(Method):
     shift: float = 10.0
 
     def __post_init__(self) -> None:
-        self._usual()  # which knows what is wrong with a value
+        self._pcme()  # refuses wrong values
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3."""
@@ -36,7 +33,9 @@ class AuthorsPCME(Method):
 
     def objective(self) -> SoftContrastive:
         """The loss, with the weights of the paper's CUB settings."""
-        return SoftContrastive(self._usual())
+        return SoftContrastive(self._pcme())
 
-    def _usual(self) -> PCME:
-        return PCME(self.likelihood, self.samples, self.scale, self.shift)
+    def _pcme(self) -> PCME:
+        return PCME(
+            likelihood=self.likelihood, samples=self.samples, scale=self.scale, shift=self.shift
+        )

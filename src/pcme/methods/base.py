@@ -1,12 +1,13 @@
 """Method: what is trained and how it is judged; Objective: the loss of a batch, term by term.
 
 A method is one file of this package: a frozen dataclass whose fields are its parameters, under
-`@registry.register(name)`. The rest of the program (data, backbones, schedule) does not know which
-method it runs.
+`@registry.register(name)`. Data, backbones and schedule do not know which method they run.
+`GaussianMethod` and `PointMethod` have the fields of the heads; `SigmoidObjective` has the a and b
+of a match probability.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,29 +16,52 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from pcme.core.registry import Registry
-from pcme.embedding import Embedding
-from pcme.errors import ConfigError
-from pcme.nn.heads import HeadOptions
+from pcme.embedding import Embedding, Gaussian
+from pcme.errors import ConfigError, ShapeError
+from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores.base import Score
 
-__all__ = ["Method", "Objective", "Terms", "registry", "require_known", "require_not_negative"]
+__all__ = ["GaussianMethod", "Method", "Objective", "PointMethod", "SigmoidObjective", "Terms"]
+__all__ += ["registry", "require", "require_known", "require_not_negative"]
+
+Scalar = Float[Tensor, ""]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The parts of a loss and their weights, under the names that logs and tests use.
+    """The terms of a loss and their weights, under the names that logs and tests use.
 
-    >>> Terms({"match": torch.tensor(2.0), "kl": torch.tensor(10.0)}, {"kl": 0.1}).total
+    A term of weight 0 is None: it is not computed, and cannot turn the total into 0 · inf.
+
+    >>> parts = {"match": lambda: torch.tensor(2.0), "kl": lambda: torch.tensor(10.0)}
+    >>> Terms.of(parts, kl=0.1).total
     tensor(3.)
     """
 
-    values: Mapping[str, Float[Tensor, ""]]
+    all: Mapping[str, Scalar | None]
     weights: Mapping[str, float]
 
+    @staticmethod
+    def of(terms: Mapping[str, Callable[[], Scalar]], **weights: float) -> "Terms":
+        """The terms whose weight is not 0, computed; a term without a weight counts once."""
+        return Terms(
+            {n: term() if weights.get(n, 1) else None for n, term in terms.items()}, weights
+        )
+
     @property
-    def total(self) -> Float[Tensor, ""]:
-        """The weighted sum; a term without a weight counts once."""
-        parts = [self.weights.get(name, 1.0) * value for name, value in self.values.items()]
+    def values(self) -> dict[str, Scalar]:
+        """The terms that were computed."""
+        return {name: value for name, value in self.all.items() if value is not None}
+
+    @property
+    def total(self) -> Scalar:
+        """The weighted sum."""
+        none = next(iter(self.values.values())).new_zeros(())
+        # A zero stands for a term left out: sums round by the position of their summands.
+        parts = [
+            none if value is None else self.weights.get(name, 1.0) * value
+            for name, value in self.all.items()
+        ]
         return torch.stack(parts).sum()
 
 
@@ -56,23 +80,54 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def score(self) -> Score:
-        """The score this objective trains, with what it has learned so far."""
+        """The score this objective trains, with its learned parameters."""
 
-    def expect(self, steps: int) -> None:
-        """Said before a run of this many steps, for what depends on how far it has come."""
+    def set_total_steps(self, steps: int) -> None:
+        """Called before a run of this many steps, for schedules inside the loss."""
 
     def report(self) -> dict[str, float]:
-        """What is worth watching while it trains."""
+        """The values to log at every step."""
         return {}
+
+
+class SigmoidObjective(Objective, ABC):
+    """A loss of p = sigmoid(b − a · distance), or its mean over samples; a and b are learned.
+
+    `score()` is the same p: exp(−pair_nll of a match) = score().probability, up to sampling.
+    """
+
+    def __init__(self, scale: float, shift: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(float(scale)))
+        self.shift = nn.Parameter(torch.tensor(float(shift)))
+
+    @abstractmethod
+    def pair_nll(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b c"],
+        generator: torch.Generator,
+    ) -> Float[Tensor, "b c"]:
+        """−log p of a pair that matches, −log(1 − p) of one that does not."""
+
+    def report(self) -> dict[str, float]:
+        """a and b."""
+        return {"scale": self.scale.item(), "shift": self.shift.item()}
 
 
 @dataclass(frozen=True)
 class Method(ABC):
     """A method as a user names it."""
 
+    @property
+    def has_sigma(self) -> bool:
+        """Whether embeddings are Gaussians; otherwise they are points."""
+        return self.heads(2).covariance != "none"
+
     @abstractmethod
     def heads(self, dim: int) -> HeadOptions:
-        """What the two towers' heads look like."""
+        """The options of both towers' heads."""
 
     @abstractmethod
     def objective(self) -> Objective:
@@ -84,7 +139,7 @@ class Method(ABC):
         matches: Bool[Tensor, "b b"],
         generator: np.random.Generator,
     ) -> tuple[Shaped[Tensor, "b ..."], Bool[Tensor, "b b"] | Float[Tensor, "b b"]]:
-        """What a training step embeds, and the truth about it: here what it was given.
+        """The images that a training step embeds, and their matches; by default those given.
 
         A method that mixes images of a batch returns its own, with soft matches from 0 to 1, which
         its objective then takes. `images` are 8-bit pixels [b,3,h,w] or features [b,s,d].
@@ -92,17 +147,73 @@ class Method(ABC):
         return images, matches
 
 
+@dataclass(frozen=True)
+class GaussianMethod(Method, ABC):
+    """A method whose items are Gaussians: the heads of Fig. 3, with the switches of §D."""
+
+    covariance: Covariance = "diagonal"
+    log_sigma: float = -3.5
+    mean_attention: bool = True
+    sigma_attention: bool = True
+    attention_hidden: int | None = None
+
+    def heads(self, dim: int) -> HeadOptions:
+        """The heads of Fig. 3."""
+        return HeadOptions(
+            dim,
+            covariance=self.covariance,
+            mean_attention=self.mean_attention,
+            sigma_attention=self.sigma_attention,
+            log_sigma=self.log_sigma,
+            attention_hidden=self.attention_hidden,
+        )
+
+    def _require_sigma(self) -> None:
+        require("covariance", self.covariance != "none", "diagonal or isotropic", self.covariance)
+
+
+@dataclass(frozen=True)
+class PointMethod(Method, ABC):
+    """A method whose items are unit vectors, by the paper's mean head."""
+
+    mean_attention: bool = True
+    attention_hidden: int | None = None
+
+    def heads(self, dim: int) -> HeadOptions:
+        """One unit vector per item."""
+        return HeadOptions(
+            dim,
+            covariance="none",
+            mean_attention=self.mean_attention,
+            attention_hidden=self.attention_hidden,
+        )
+
+
 registry: Registry[Method] = Registry("method", "pcme.methods")
 
 
-def require_known(what: str, value: str, known: tuple[str, ...]) -> None:
+def require(field: str, valid: bool, rule: str, value: object) -> None:
+    """Refuse the value of a field that breaks its rule."""
+    if not valid:
+        raise ConfigError(f"{field}: must be {rule}, got {value}.")
+
+
+def require_known(field: str, value: str, known: tuple[str, ...]) -> None:
     """Refuse a value that is not among the known ones."""
-    if value not in known:
-        raise ConfigError(f'unknown {what} "{value}" - known are {", ".join(known)}')
+    require(field, value in known, f"one of {', '.join(known)}", f'"{value}"')
 
 
 def require_not_negative(**weights: float) -> None:
     """Refuse a term that would be rewarded for growing."""
     for name, weight in weights.items():
-        if weight < 0:
-            raise ConfigError(f"{name} must be at least 0 - got {weight}")
+        require(name, weight >= 0, "at least 0", weight)
+
+
+def require_gaussians(
+    method: str, images: Embedding, captions: Embedding
+) -> tuple[Gaussian, Gaussian]:
+    """Both sides, for a loss that needs σ; an error for points."""
+    if isinstance(images, Gaussian) and isinstance(captions, Gaussian):
+        return images, captions
+    got = f"{type(images).__name__} and {type(captions).__name__}"
+    raise ShapeError(f"{method} compares Gaussians, got {got}. Use heads with a sigma.")

@@ -1,10 +1,9 @@
-"""HIB: PCME's ancestor, within one modality: do two images (or two captions) show the same?
+"""HIB, PCME's ancestor: whether two items of one modality show the same.
 
     p_ik = mean over J² of sigmoid(b − a ‖z_i − z_k‖)
     loss = ½ (mean nll of the pairs that match + mean nll of those that do not) + weight · kl
 
-The two modalities know nothing of each other: what it learns is judged within one, and across them
-it is chance.
+The two modalities know nothing of each other: it is judged within one, and is chance across them.
 
 Oh et al. 2019 (hedged instance embeddings, ICLR), §2.1 to §2.3; the paper's §3.1.2.
 """
@@ -14,21 +13,21 @@ from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian
-from pcme.errors import ConfigError, ShapeError
+from pcme.methods import likelihood
 from pcme.methods.base import (
-    Method,
-    Objective,
+    GaussianMethod,
+    SigmoidObjective,
     Terms,
     registry,
+    require,
+    require_gaussians,
     require_known,
     require_not_negative,
 )
-from pcme.methods.likelihood import pair_nll
 from pcme.methods.regularisers import kl_to_standard_normal
-from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
 
@@ -39,14 +38,14 @@ Side = Literal["images", "captions", "both"]
 
 @registry.register("hib")
 @dataclass(frozen=True)
-class HIB(Method):
+class HIB(GaussianMethod):
     """HIB: sampled match probability of items of one modality, by class.
 
     J = 8, and β = 1e-4 on the sum over dimensions and both items of a pair, which for D = 512 is
     kl_weight 0.1 on the mean: settings we could not check against a release of the authors.
-    Differs: they draw as many pairs that match as pairs that do not, here all pairs of a batch are
-    taken and weighted so; means have length one, a and b start where PCME's do. A batch needs
-    several items of a class: sampling "one-per-class" has none to learn from.
+    Differs: they draw as many pairs that match as pairs that do not; here all pairs of a batch are
+    weighted so. Means have length one, a and b start where PCME's do. A batch needs several items
+    of a class: sampling "one-per-class" has none to learn from.
     """
 
     side: Side = "images"
@@ -54,46 +53,25 @@ class HIB(Method):
     scale: float = 10.0
     shift: float = 10.0
     kl_weight: float = 0.1
-    covariance: Covariance = "diagonal"
-    log_sigma: float = -3.5
-    mean_attention: bool = True
-    sigma_attention: bool = True
-    attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
         require_known("side", self.side, get_args(Side))
-        if self.scale <= 0 or self.samples < 1:
-            raise ConfigError(
-                f"scale must be above 0 and samples at least 1 - got {self.scale}, {self.samples}"
-            )
+        require("scale", self.scale > 0, "above 0", self.scale)
+        require("samples", self.samples >= 1, "at least 1", self.samples)
         require_not_negative(kl_weight=self.kl_weight)
-        if self.covariance == "none":
-            raise ConfigError('HIB samples - use covariance diagonal or isotropic, got "none"')
-
-    def heads(self, dim: int) -> HeadOptions:
-        """The heads of Fig. 3, as for PCME."""
-        return HeadOptions(
-            dim,
-            covariance=self.covariance,
-            mean_attention=self.mean_attention,
-            sigma_attention=self.sigma_attention,
-            log_sigma=self.log_sigma,
-            attention_hidden=self.attention_hidden,
-        )
+        self._require_sigma()
 
     def objective(self) -> "WithinModality":
         """The loss."""
         return WithinModality(self)
 
 
-class WithinModality(Objective):
-    """The loss of this module's docstring; a and b are learned."""
+class WithinModality(SigmoidObjective):
+    """The loss of this module's docstring."""
 
     def __init__(self, method: HIB) -> None:
-        super().__init__()
+        super().__init__(method.scale, method.shift)
         self.method = method
-        self.scale = nn.Parameter(torch.tensor(float(method.scale)))
-        self.shift = nn.Parameter(torch.tensor(float(method.shift)))
 
     def forward(
         self,
@@ -103,42 +81,46 @@ class WithinModality(Objective):
         generator: torch.Generator,
     ) -> Terms:
         """The terms match and kl, of the chosen side or added for both."""
-        chosen = {"images": [images], "captions": [captions], "both": [images, captions]}
+        sides = {"images": [images], "captions": [captions], "both": [images, captions]}
+        chosen = sides[self.method.side]
         same = same_class(matches)
-        parts, spreads = [], []
-        for items in chosen[self.method.side]:
-            if not isinstance(items, Gaussian):
-                raise ShapeError(
-                    f"HIB samples Gaussians, got {type(items).__name__}. Use heads with a sigma."
-                )
-            nll = pair_nll(
-                items,
-                items,
-                same,
-                scale=self.scale,
-                shift=self.shift,
-                samples=self.method.samples,
-                generator=generator,
-            )
-            parts.append(balanced(nll, same))
-            spreads.append(kl_to_standard_normal(items))
-        values = {"match": torch.stack(parts).sum(), "kl": torch.stack(spreads).sum()}
-        return Terms(values, {"kl": self.method.kl_weight})
+        nlls = [self.pair_nll(items, items, same, generator) for items in chosen]
+        gaussians = [items for items in chosen if isinstance(items, Gaussian)]
+        terms = {
+            "match": lambda: torch.stack([balanced(nll, same) for nll in nlls]).sum(),
+            "kl": lambda: torch.stack([kl_to_standard_normal(g) for g in gaussians]).sum(),
+        }
+        return Terms.of(terms, kl=self.method.kl_weight)
+
+    def pair_nll(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b c"],
+        generator: torch.Generator,
+    ) -> Float[Tensor, "b c"]:
+        """The sampled loss of every pair of items."""
+        require_gaussians("HIB", images, captions)
+        return likelihood.pair_nll(
+            images,
+            captions,
+            matches,
+            scale=self.scale,
+            shift=self.shift,
+            samples=self.method.samples,
+            generator=generator,
+        )
 
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
-        return create("match_prob", scale=self.scale.item(), shift=self.shift.item())
-
-    def report(self) -> dict[str, float]:
-        """a and b."""
-        return {"scale": self.scale.item(), "shift": self.shift.item()}
+        return create("match_prob", **self.report())
 
 
 def same_class(matches: Bool[Tensor, "b b"]) -> Bool[Tensor, "b b"]:
     """Whether items i and k are a matching pair: each's caption is true of the other's image.
 
-    By class this is the class; where captions tell less than images show, it is as near to "the
-    same" as a batch knows.
+    By class this is the class; where captions tell less than images show, it is the nearest to "the
+    same" that a batch knows.
     """
     return matches & matches.T
 

@@ -1,4 +1,4 @@
-"""InfoNCE: among the captions of a batch, which is the image's; and the other way round.
+"""InfoNCE: which caption of a batch is the image's, and which image the caption's.
 
     loss = ½ (cross entropy of softmax over captions + that over images) of logits s · cos(i, j)
 
@@ -16,9 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pcme.embedding import Embedding
-from pcme.errors import ConfigError
-from pcme.methods.base import Method, Objective, Terms, registry, require_known
-from pcme.nn.heads import HeadOptions
+from pcme.methods.base import Objective, PointMethod, Terms, registry, require, require_known
 from pcme.scores import create
 from pcme.scores.base import Score
 
@@ -29,36 +27,24 @@ Positives = Literal["diagonal", "matches"]
 
 @registry.register("infonce")
 @dataclass(frozen=True)
-class InfoNCE(Method):
+class InfoNCE(PointMethod):
     """InfoNCE: symmetric cross entropy over the batch, with a learned temperature.
 
     CLIP's settings: the temperature starts at 0.07, is learned as a logarithm, and its inverse is
-    kept at 100 or below. With `positives="matches"` an item's target is shared equally by all that
-    is true of it; "diagonal" is CLIP's.
+    kept at 100 or below. With `positives="matches"` an item's target is shared equally by all its
+    matches; "diagonal" is CLIP's.
     """
 
     temperature: float = 0.07
     largest_scale: float = 100.0
     positives: Positives = "matches"
-    mean_attention: bool = True
-    attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
         require_known("positives", self.positives, get_args(Positives))
-        if self.largest_scale <= 0 or not 1 / self.largest_scale <= self.temperature:
-            raise ConfigError(
-                "largest_scale must be above 0 and at least the temperature's inverse - got "
-                f"{self.temperature}, {self.largest_scale}"
-            )
-
-    def heads(self, dim: int) -> HeadOptions:
-        """One unit vector an item, by the paper's mean head."""
-        return HeadOptions(
-            dim,
-            covariance="none",
-            mean_attention=self.mean_attention,
-            attention_hidden=self.attention_hidden,
-        )
+        largest, temperature = self.largest_scale, self.temperature
+        valid = largest > 0 and 1 / largest <= temperature
+        rule = f"above 0 and at least 1 / temperature = 1 / {temperature}"
+        require("largest_scale", valid, rule, largest)
 
     def objective(self) -> "Contrast":
         """The loss."""
@@ -87,7 +73,7 @@ class Contrast(Objective):
         diagonal = self.method.positives == "diagonal"
         true = torch.eye(*matches.shape, device=matches.device) if diagonal else matches
         loss = (cross_entropy(logits, true) + cross_entropy(logits.T, true.T)) / 2
-        return Terms({"contrast": loss}, {})
+        return Terms.of({"contrast": lambda: loss})
 
     def score(self) -> Score:
         """−‖x − y‖² = 2 cos − 2 for unit vectors: the order of the logits."""
@@ -101,7 +87,7 @@ class Contrast(Objective):
 def cross_entropy(
     logits: Float[Tensor, "b c"], true: Bool[Tensor, "b c"] | Float[Tensor, "b c"]
 ) -> Float[Tensor, ""]:
-    """−Σ_j target_j log softmax_j, targets equal among what is true; mean of rows that have any.
+    """−Σ_j target_j log softmax_j, the targets of a row's matches equal; mean of rows with any.
 
     >>> cross_entropy(torch.zeros(2, 4), torch.tensor([[True, True, False, False], [False] * 4]))
     tensor(1.3863)

@@ -5,13 +5,14 @@
 
 nll_ij is −log p for a match and −log(1 − p) otherwise, over all pairs of the batch, once (the i2t
 and t2i losses are the same number). Dividing by B makes it the loss of an item: with that, weights
-and learning rates do not depend on the batch. `objective` says what p is: the paper's mean over J²
+and learning rates do not depend on the batch. `likelihood` chooses p: the paper's mean over J²
 samples, its limit for J → ∞, or the overlap of the two densities.
 
 Paper: Eq. (1)-(3), §3.2, §A.1, §C.2.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -19,16 +20,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian
-from pcme.errors import ConfigError
+from pcme.methods import likelihood
 from pcme.methods.base import (
-    Method,
-    Objective,
+    GaussianMethod,
+    SigmoidObjective,
     Terms,
     registry,
+    require,
+    require_gaussians,
     require_known,
     require_not_negative,
 )
-from pcme.methods.likelihood import energy_nll, overlap_energy, pair_nll
 from pcme.methods.regularisers import (
     breadth,
     effective_matches,
@@ -40,14 +42,14 @@ from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["PCME", "Isotropic", "MeanOnly", "Overlap", "SoftContrastive", "positive_weights"]
+__all__ = ["PCME", "Isotropic", "MeanOnly", "PCMEOverlap", "SoftContrastive", "positive_weights"]
 
 Likelihood = Literal["sampled", "analytic", "overlap"]
 Positives = Literal["diagonal", "matches", "matches-weighted"]
 
 
 @dataclass(frozen=True)
-class _SoftContrastiveMethod(Method):
+class _SoftContrastiveMethod(GaussianMethod):
     likelihood: Likelihood = "analytic"
     samples: int = 7
     scale: float = 10.0
@@ -57,41 +59,23 @@ class _SoftContrastiveMethod(Method):
     uniformity_weight: float = 0.0
     fit_weight: float = 0.0
     breadth_weight: float = 0.0
-    covariance: Covariance = "diagonal"
-    log_sigma: float = -3.5
-    mean_attention: bool = True
-    sigma_attention: bool = True
     sigma_squashed: bool = False
-    attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
         require_known("likelihood", self.likelihood, get_args(Likelihood))
         require_known("positives", self.positives, get_args(Positives))
-        if self.scale <= 0 or self.samples < 1:
-            raise ConfigError(
-                f"scale must be above 0 and samples at least 1 - got {self.scale}, {self.samples}"
-            )
+        require("scale", self.scale > 0, "above 0", self.scale)
+        require("samples", self.samples >= 1, "at least 1", self.samples)
         require_not_negative(
             kl_weight=self.kl_weight, uniformity_weight=self.uniformity_weight,
             fit_weight=self.fit_weight, breadth_weight=self.breadth_weight,
         )  # fmt: skip
-        needs_sigma = self.likelihood == "overlap" or self.fit_weight or self.breadth_weight
-        if self.covariance == "none" and needs_sigma:
-            raise ConfigError(
-                "overlap, fit and breadth need a sigma - use covariance diagonal or isotropic"
-            )
+        if self.likelihood == "overlap" or self.fit_weight or self.breadth_weight:
+            self._require_sigma()
 
     def heads(self, dim: int) -> HeadOptions:
-        """The heads of Fig. 3, with the switches of §D."""
-        return HeadOptions(
-            dim,
-            covariance=self.covariance,
-            mean_attention=self.mean_attention,
-            sigma_attention=self.sigma_attention,
-            sigma_squashed=self.sigma_squashed,
-            log_sigma=self.log_sigma,
-            attention_hidden=self.attention_hidden,
-        )
+        """The heads of Fig. 3, with one more switch of §D."""
+        return replace(super().heads(dim), sigma_squashed=self.sigma_squashed)
 
     def objective(self) -> "SoftContrastive":
         """The loss."""
@@ -122,7 +106,7 @@ class MeanOnly(_SoftContrastiveMethod):
 @registry.register("pcme-isotropic")
 @dataclass(frozen=True)
 class Isotropic(_SoftContrastiveMethod):
-    """PCME with one σ an item: the degrees-of-freedom ablation of §D."""
+    """PCME with one σ per item: the degrees-of-freedom ablation of §D."""
 
     covariance: Covariance = "isotropic"
     kl_weight: float = 0.13
@@ -131,7 +115,7 @@ class Isotropic(_SoftContrastiveMethod):
 
 @registry.register("pcme-overlap")
 @dataclass(frozen=True)
-class Overlap(_SoftContrastiveMethod):
+class PCMEOverlap(_SoftContrastiveMethod):
     """Match probability from the overlap of the two densities: σ can mean ambiguity.
 
     logit = b − a/2D · Σ_d [ (μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²) ]. An item may be wide along what
@@ -148,14 +132,12 @@ class Overlap(_SoftContrastiveMethod):
     log_sigma: float = -2.4
 
 
-class SoftContrastive(Objective):
-    """The loss of this module's docstring; a and b are learned."""
+class SoftContrastive(SigmoidObjective):
+    """The loss of this module's docstring."""
 
     def __init__(self, method: _SoftContrastiveMethod) -> None:
-        super().__init__()
+        super().__init__(method.scale, method.shift)
         self.method = method
-        self.scale = nn.Parameter(torch.tensor(float(method.scale)))
-        self.shift = nn.Parameter(torch.tensor(float(method.shift)))
         self.breadth = nn.Parameter(torch.full((2,), -2.0)) if method.breadth_weight else None
 
     def forward(
@@ -165,54 +147,64 @@ class SoftContrastive(Objective):
         matches: Bool[Tensor, "b b"],
         generator: torch.Generator,
     ) -> Terms:
-        """The terms match, kl and uniformity."""
-        method = self.method
-        target, weights = positive_weights(matches, method.positives)
-        values: dict[str, Float[Tensor, ""]] = {}
-        nll = self._nll(images, captions, target, generator, values)
-        values["match"] = (weights * nll).sum() / len(matches)
+        """The terms match, kl, uniformity, fit and breadth, as far as they have a weight."""
+        method, (target, weights) = self.method, positive_weights(matches, self.method.positives)
+        energy = self._energy(images, captions)
+        nll = self._nll(images, captions, target, generator, energy)
+        terms: dict[str, Callable[[], Float[Tensor, ""]]] = {}
+        if energy is not None:
+            terms["fit"] = lambda: spread_fit(energy, target)
+        terms["match"] = lambda: (weights * nll).sum() / len(matches)
         if isinstance(images, Gaussian) and isinstance(captions, Gaussian):
-            values["kl"] = kl_to_standard_normal(images) + kl_to_standard_normal(captions)
+            terms["kl"] = lambda: kl_to_standard_normal(images) + kl_to_standard_normal(captions)
             if self.breadth is not None:
-                values["breadth"] = self._breadth(images, captions, nll.detach(), target)
-        means = [items.points().flatten(0, 1) for items in (images, captions)]
-        values["uniformity"] = uniformity(torch.cat(means))
-        return Terms(
-            values,
-            {
-                "kl": method.kl_weight,
-                "uniformity": method.uniformity_weight,
-                "fit": method.fit_weight,
-                "breadth": method.breadth_weight,
-            },
+                terms["breadth"] = lambda: self._breadth(images, captions, nll.detach(), target)
+        terms["uniformity"] = lambda: uniformity(
+            torch.cat([side.points().flatten(0, 1) for side in (images, captions)])
         )
+        return Terms.of(
+            terms,
+            kl=method.kl_weight,
+            uniformity=method.uniformity_weight,
+            fit=method.fit_weight,
+            breadth=method.breadth_weight,
+        )
+
+    def pair_nll(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b c"],
+        generator: torch.Generator,
+    ) -> Float[Tensor, "b c"]:
+        """The loss of every pair, by the method's likelihood."""
+        return self._nll(images, captions, matches, generator, self._energy(images, captions))
+
+    def _energy(self, images: Embedding, captions: Embedding) -> Float[Tensor, "b c"] | None:
+        """The energies that the overlap's likelihood and the term fit share."""
+        if self.method.likelihood != "overlap" and not self.method.fit_weight:
+            return None
+        return likelihood.overlap_energy(*require_gaussians("overlap", images, captions))
 
     def _nll(
         self,
         images: Embedding,
         captions: Embedding,
-        target: Bool[Tensor, "b b"],
+        target: Bool[Tensor, "b c"],
         generator: torch.Generator,
-        values: dict[str, Float[Tensor, ""]],
-    ) -> Float[Tensor, "b b"]:
-        """The loss of every pair; where energies are needed, they also give the term `fit`."""
-        method = self.method
-        if method.likelihood == "overlap" or method.fit_weight:
-            assert isinstance(images, Gaussian), "the method has made sure of it"
-            assert isinstance(captions, Gaussian), "the method has made sure of it"
-            energy = overlap_energy(images, captions)
-            values["fit"] = spread_fit(energy, target)
-            if method.likelihood == "overlap":
-                return energy_nll(energy, target, self.scale, self.shift)
-        return pair_nll(
+        energy: Float[Tensor, "b c"] | None,
+    ) -> Float[Tensor, "b c"]:
+        if energy is not None and self.method.likelihood == "overlap":
+            return likelihood.energy_nll(energy, target, self.scale, self.shift)
+        return likelihood.pair_nll(
             images,
             captions,
             target,
             scale=self.scale,
             shift=self.shift,
-            # without sigma there is nothing to integrate over: one point an item
-            method="sampled" if method.covariance == "none" else method.likelihood,
-            samples=method.samples,
+            # Without sigma there is nothing to integrate over: one point per item.
+            method="sampled" if self.method.covariance == "none" else self.method.likelihood,
+            samples=self.method.samples,
             generator=generator,
         )
 
@@ -223,7 +215,7 @@ class SoftContrastive(Objective):
         nll: Float[Tensor, "b b"],
         target: Bool[Tensor, "b b"],
     ) -> Float[Tensor, ""]:
-        """The term `breadth` of both sides; what an item could be is the model's own belief."""
+        """The term `breadth` of both sides; the matches of an item are those the model believes."""
         assert self.breadth is not None, "checked by the caller"
         right = (-nll).exp()
         p = torch.where(target, right, 1 - right)
@@ -241,16 +233,10 @@ class SoftContrastive(Objective):
 
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
-        scale, shift = self.scale.item(), self.shift.item()
         if self.method.covariance == "none":  # points are taken as they are, nothing is sampled
-            return create("match_prob", scale=scale, shift=shift, method="sampled")
-        if self.method.likelihood == "overlap":
-            return create("overlap", scale=scale, shift=shift)
-        return create("match_prob", scale=scale, shift=shift)
-
-    def report(self) -> dict[str, float]:
-        """a and b."""
-        return {"scale": self.scale.item(), "shift": self.shift.item()}
+            return create("match_prob", **self.report(), method="sampled")
+        overlap = self.method.likelihood == "overlap"
+        return create("overlap" if overlap else "match_prob", **self.report())
 
 
 def positive_weights(

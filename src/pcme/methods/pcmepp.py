@@ -15,22 +15,22 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Shaped
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from pcme.embedding import Embedding, Gaussian
-from pcme.errors import ConfigError, ShapeError
 from pcme.methods.base import (
-    Method,
-    Objective,
+    GaussianMethod,
+    SigmoidObjective,
     Terms,
     registry,
+    require,
+    require_gaussians,
     require_known,
     require_not_negative,
 )
 from pcme.methods.mixing import mix
 from pcme.methods.regularisers import kl_to_standard_normal
-from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
 
@@ -41,7 +41,7 @@ Positives = Literal["diagonal", "matches"]
 
 @registry.register("pcme++")
 @dataclass(frozen=True)
-class PCMEpp(Method):
+class PCMEpp(GaussianMethod):
     """PCME++: closed-form distance, binary cross entropy, pseudo-positives, mixed images.
 
     The authors' settings: a = b = 5, α = 0.1 for pseudo-positives, 25 % of the images mixed with
@@ -61,39 +61,15 @@ class PCMEpp(Method):
     smoothing: float = 1e-4
     mixing: float = 0.25
     mixing_alpha: float = 2.0
-    covariance: Covariance = "diagonal"
-    log_sigma: float = -3.5
-    mean_attention: bool = True
-    sigma_attention: bool = True
-    attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
         require_known("positives", self.positives, get_args(Positives))
-        for valid, rule, given in (
-            (self.scale > 0, "scale must be above 0", self.scale),
-            (0 <= self.smoothing < 0.5, "smoothing must be from 0 to below 0.5", self.smoothing),
-            (0 <= self.mixing <= 1, "mixing must be from 0 to 1", self.mixing),
-            (self.mixing_alpha > 0, "mixing_alpha must be above 0", self.mixing_alpha),
-            (
-                self.covariance != "none",
-                "covariance must be diagonal or isotropic",
-                self.covariance,
-            ),
-        ):
-            if not valid:
-                raise ConfigError(f"{rule} - got {given}")
+        require("scale", self.scale > 0, "above 0", self.scale)
+        require("smoothing", 0 <= self.smoothing < 0.5, "from 0 to below 0.5", self.smoothing)
+        require("mixing", 0 <= self.mixing <= 1, "from 0 to 1", self.mixing)
+        require("mixing_alpha", self.mixing_alpha > 0, "above 0", self.mixing_alpha)
         require_not_negative(pseudo_weight=self.pseudo_weight, kl_weight=self.kl_weight)
-
-    def heads(self, dim: int) -> HeadOptions:
-        """The heads of Fig. 3, as for PCME."""
-        return HeadOptions(
-            dim,
-            covariance=self.covariance,
-            mean_attention=self.mean_attention,
-            sigma_attention=self.sigma_attention,
-            log_sigma=self.log_sigma,
-            attention_hidden=self.attention_hidden,
-        )
+        self._require_sigma()
 
     def objective(self) -> "ClosedForm":
         """The loss."""
@@ -120,14 +96,12 @@ class PCMEpp(Method):
         return matches.float()
 
 
-class ClosedForm(Objective):
-    """The loss of this module's docstring; a and b are learned."""
+class ClosedForm(SigmoidObjective):
+    """The loss of this module's docstring."""
 
     def __init__(self, method: PCMEpp) -> None:
-        super().__init__()
+        super().__init__(method.scale, method.shift)
         self.method = method
-        self.scale = nn.Parameter(torch.tensor(float(method.scale)))
-        self.shift = nn.Parameter(torch.tensor(float(method.shift)))
 
     def forward(
         self,
@@ -137,31 +111,34 @@ class ClosedForm(Objective):
         generator: torch.Generator,
     ) -> Terms:
         """The terms match, pseudo and kl."""
-        method = self.method
-        if not isinstance(images, Gaussian) or not isinstance(captions, Gaussian):
-            held = f"{type(images).__name__} and {type(captions).__name__}"
-            raise ShapeError(f"PCME++ compares Gaussians, got {held}. Use heads with a sigma.")
-        logits = self.shift - self.scale * expected_distance(images, captions)
-        truth = method.truth(matches).to(logits)
-        target = truth + method.smoothing * (1 - 2 * truth)
-        pseudo = (
-            _cross_entropy(logits, with_pseudo_positives(target, logits.detach())),
-            _cross_entropy(logits.T, with_pseudo_positives(target.T, logits.detach().T)),
-        )
-        values = {
-            "match": _cross_entropy(logits, target),
-            "pseudo": torch.stack(pseudo).mean(),
-            "kl": kl_to_standard_normal(images) + kl_to_standard_normal(captions),
+        left, right = require_gaussians("PCME++", images, captions)
+        logits = self._logits(left, right)
+        truth = self.method.truth(matches).to(logits)
+        target = truth + self.method.smoothing * (1 - 2 * truth)
+        terms = {
+            "match": lambda: _cross_entropy(logits, target),
+            "pseudo": lambda: _pseudo(logits, target),
+            "kl": lambda: kl_to_standard_normal(left) + kl_to_standard_normal(right),
         }
-        return Terms(values, {"pseudo": method.pseudo_weight, "kl": method.kl_weight})
+        return Terms.of(terms, pseudo=self.method.pseudo_weight, kl=self.method.kl_weight)
+
+    def pair_nll(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b c"],
+        generator: torch.Generator,
+    ) -> Float[Tensor, "b c"]:
+        """The binary cross entropy of every pair, in closed form."""
+        logits = self._logits(*require_gaussians("PCME++", images, captions))
+        return F.binary_cross_entropy_with_logits(logits, matches.to(logits), reduction="none")
+
+    def _logits(self, images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]:
+        return self.shift - self.scale * expected_distance(images, captions)
 
     def score(self) -> Score:
         """The log match probability with the learned a and b: the order of `csd`."""
-        return create("csd_prob", scale=self.scale.item(), shift=self.shift.item())
-
-    def report(self) -> dict[str, float]:
-        """a and b."""
-        return {"scale": self.scale.item(), "shift": self.shift.item()}
+        return create("csd_prob", **self.report())
 
 
 def expected_distance(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]:
@@ -189,6 +166,14 @@ def with_pseudo_positives(
     best = target.amax(1, keepdim=True)
     bar = logits.masked_fill(target < best, -torch.inf).amax(1, keepdim=True)
     return torch.where(logits >= bar, best, target)
+
+
+def _pseudo(logits: Float[Tensor, "b b"], target: Float[Tensor, "b b"]) -> Float[Tensor, ""]:
+    """The cross entropy with pseudo-positives, mean of both directions."""
+    seen = logits.detach()
+    rows = _cross_entropy(logits, with_pseudo_positives(target, seen))
+    columns = _cross_entropy(logits.T, with_pseudo_positives(target.T, seen.T))
+    return torch.stack((rows, columns)).mean()
 
 
 def _cross_entropy(logits: Float[Tensor, "b c"], target: Float[Tensor, "b c"]) -> Float[Tensor, ""]:

@@ -1,4 +1,4 @@
-"""PVSE: K unit vectors an item; a pair is as similar as the best two of them.
+"""PVSE: K unit vectors per item; a pair is as similar as the best two of them.
 
     loss = rank + 0.1 · diversity + 0.01 · mmd
 
@@ -9,7 +9,6 @@ Song & Soleymani 2019 (PVSE, CVPR); the baseline of the paper's §4.2, §4.3 and
 """
 
 from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,16 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcme.embedding import Embedding, Points
-from pcme.errors import ConfigError, ShapeError
-from pcme.methods.base import (
-    Method,
-    Objective,
-    Terms,
-    registry,
-    require_known,
-    require_not_negative,
-)
-from pcme.methods.triplets import Negatives, Positives, Triplets, best_cosine
+from pcme.errors import ShapeError
+from pcme.methods.base import Terms, registry, require, require_not_negative
+from pcme.methods.triplets import Negatives, TripletMethod, TripletObjective, best_cosine
 from pcme.nn.heads import HeadOptions, SeveralPoints
 from pcme.scores import create
 from pcme.scores.base import Score
@@ -39,8 +31,8 @@ KERNEL_WIDTH = 0.5
 
 @registry.register("pvse")
 @dataclass(frozen=True)
-class PVSE(Method):
-    """PVSE: K embeddings an item, multiple-instance triplets, diversity and MMD terms.
+class PVSE(TripletMethod):
+    """PVSE: K embeddings per item, multiple-instance triplets, diversity and MMD terms.
 
     The authors' settings for COCO: margin 0.1, hardest negatives, K = 2, weights 0.1 and 0.01 (both
     terms only for K > 1). `negatives="all"` and "semi-hard" are other rows of the paper's §E.3.
@@ -49,52 +41,35 @@ class PVSE(Method):
     business.
     """
 
-    embeddings: int = 2
     margin: float = 0.1
     negatives: Negatives = "hardest"
-    positives: Positives = "matches"
     warm_start: float = 0.5
+    embeddings: int = 2
     diversity_weight: float = 0.1
     mmd_weight: float = 0.01
     attention_hidden: int | None = None
 
     def __post_init__(self) -> None:
-        require_known("negatives", self.negatives, get_args(Negatives))
-        require_known("positives", self.positives, get_args(Positives))
-        if self.embeddings < 1 or self.margin <= 0 or not 0 <= self.warm_start < 1:
-            raise ConfigError(
-                "embeddings must be at least 1, margin above 0 and warm_start from 0 to below 1, a "
-                f"share of the run - got {self.embeddings}, {self.margin}, {self.warm_start}"
-            )
+        super().__post_init__()
+        require("embeddings", self.embeddings >= 1, "at least 1", self.embeddings)
         require_not_negative(diversity_weight=self.diversity_weight, mmd_weight=self.mmd_weight)
 
     def heads(self, dim: int) -> HeadOptions:
-        """K attentions an item."""
-        return HeadOptions(
-            dim,
-            covariance="none",
-            points=self.embeddings,
-            attention_hidden=self.attention_hidden,
-        )
+        """K attentions per item."""
+        hidden = self.attention_hidden
+        return HeadOptions(dim, covariance="none", points=self.embeddings, attention_hidden=hidden)
 
     def objective(self) -> "MultipleInstance":
         """The loss."""
         return MultipleInstance(self)
 
 
-class MultipleInstance(Objective):
-    """The loss of this module's docstring; nothing in it is learned."""
+class MultipleInstance(TripletObjective):
+    """The loss of this module's docstring."""
 
     def __init__(self, method: PVSE) -> None:
-        super().__init__()
+        super().__init__(method, averaged=True)
         self.method = method
-        self.triplets = Triplets(
-            margin=method.margin,
-            negatives=method.negatives,
-            positives=method.positives,
-            warm_start=method.warm_start,
-            averaged=True,
-        )
 
     def forward(
         self,
@@ -104,26 +79,21 @@ class MultipleInstance(Objective):
         generator: torch.Generator,
     ) -> Terms:
         """The term rank; with K > 1 the terms diversity and mmd too."""
-        loss: Float[Tensor, ""] = self.triplets(best_cosine(images, captions), matches)
-        values = {"rank": loss}
-        if self.method.embeddings > 1:
-            left, right = _several(images), _several(captions)
-            values["diversity"] = diversity(left.residuals) + diversity(right.residuals)
-            values["mmd"] = discrepancy(left.x.flatten(0, 1), right.x.flatten(0, 1))
+        rank: Float[Tensor, ""] = self.triplets(best_cosine(images, captions), matches)
+        if self.method.embeddings == 1:
+            return Terms.of({"rank": lambda: rank})
+        left, right = _several(images), _several(captions)
+        terms = {
+            "rank": lambda: rank,
+            "diversity": lambda: diversity(left.residuals) + diversity(right.residuals),
+            "mmd": lambda: discrepancy(left.x.flatten(0, 1), right.x.flatten(0, 1)),
+        }
         weights = {"diversity": self.method.diversity_weight, "mmd": self.method.mmd_weight}
-        return Terms(values, weights)
+        return Terms.of(terms, **weights)
 
     def score(self) -> Score:
         """−min ‖x − y‖² = 2 max cos − 2 for unit vectors: the order of the best cosines."""
         return create("nearest")
-
-    def expect(self, steps: int) -> None:
-        """The warm start is a share of it."""
-        self.triplets.expect(steps)
-
-    def report(self) -> dict[str, float]:
-        """Whether the warm start is over."""
-        return self.triplets.report()
 
 
 def diversity(residuals: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
@@ -164,8 +134,8 @@ def _kernel(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> Float[Tensor, "
 def _several(items: Embedding) -> SeveralPoints:
     if isinstance(items, SeveralPoints):
         return items
-    held = f"Points with K = {items.x.shape[1]}" if isinstance(items, Points) else "Gaussians"
+    got = f"Points with K = {items.x.shape[1]}" if isinstance(items, Points) else "Gaussians"
     raise ShapeError(
-        f"PVSE with several embeddings needs their residuals too, got {held} alone. "
+        f"PVSE with several embeddings needs their residuals too, got {got} alone. "
         "Take the embeddings of a tower (SeveralPoints)."
     )

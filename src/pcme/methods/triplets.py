@@ -3,25 +3,48 @@
     excess = max(0, margin + sim(anchor, negative) − sim(anchor, positive))
 
 summed over an anchor's negatives, or that of the worst of them, for images as anchors and for
-captions as anchors. What VSE0, VSE++ and PVSE share. Paper: §4.2, §E.2.
+captions as anchors. VSE0, VSE++ and PVSE share it. Paper: §4.2, §E.2.
 """
 
-from typing import Literal
+from abc import ABC
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pcme.embedding import Embedding
+from pcme.methods.base import Method, Objective, Terms, require, require_known
+from pcme.scores import create
+from pcme.scores.base import Score
 
-__all__ = ["Negatives", "Positives", "Triplets", "best_cosine", "excess", "roles"]
+__all__ = ["Negatives", "Positives", "TripletMethod", "TripletObjective", "Triplets", "best_cosine"]
+__all__ += ["excess", "roles"]
 
 Negatives = Literal["all", "hardest", "semi-hard"]
 Positives = Literal["diagonal", "matches"]
 
 
+@dataclass(frozen=True)
+class TripletMethod(Method, ABC):
+    """A method that ranks by a margin between positives and negatives."""
+
+    margin: float = 0.2
+    negatives: Negatives = "all"
+    positives: Positives = "matches"
+    warm_start: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_known("negatives", self.negatives, get_args(Negatives))
+        require_known("positives", self.positives, get_args(Positives))
+        require("margin", self.margin > 0, "above 0", self.margin)
+        share = "a share of the run from 0 to below 1"
+        require("warm_start", 0 <= self.warm_start < 1, share, self.warm_start)
+
+
 class Triplets(nn.Module):
-    """The loss of an anchor, both ways added, mean over the batch; with a warm start.
+    """The loss of an anchor, both directions added, mean over the batch; with a warm start.
 
     `negatives`: "all" of them are summed (or averaged over the batch with `averaged`), the
     "hardest" alone counts, or the "semi-hard" one: the hardest that is still less similar than the
@@ -31,34 +54,24 @@ class Triplets(nn.Module):
     one alone: from random weights the hardest negative pulls everything into one point, where the
     loss is twice the margin and has no slope that leads out. It is a switch, as in VSE∞ (Chen et
     al. 2021), for the sum of all would drown the one in any blend of the two. The count of steps is
-    a buffer, so that a resumed run goes on where it was.
+    a buffer, so that a run resumes where it was.
     """
 
     steps: Tensor
 
-    def __init__(
-        self,
-        *,
-        margin: float,
-        negatives: Negatives,
-        positives: Positives,
-        warm_start: float,
-        averaged: bool = False,
-    ) -> None:
+    def __init__(self, method: TripletMethod, *, averaged: bool = False) -> None:
         super().__init__()
-        self.margin, self.averaged = margin, averaged
-        self.negatives, self.positives = negatives, positives
-        self.warm_start, self.warm_steps = warm_start, 0
+        self.method, self.averaged, self.warm_steps = method, averaged, 0
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
-    def expect(self, steps: int) -> None:
-        """A run of this many steps begins; without it, there is no warm start."""
-        self.warm_steps = round(self.warm_start * steps)
+    def set_total_steps(self, steps: int) -> None:
+        """The warm start's share of a run of this many steps; without it, there is none."""
+        self.warm_steps = round(self.method.warm_start * steps)
 
     @property
     def counted(self) -> Negatives:
         """The negatives that count at this step."""
-        return "all" if self.steps.item() < self.warm_steps else self.negatives
+        return "all" if self.steps.item() < self.warm_steps else self.method.negatives
 
     def forward(
         self, similarity: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]
@@ -67,15 +80,45 @@ class Triplets(nn.Module):
         negatives = self.counted
         if self.training:
             self.steps += 1
-        positive, negative = roles(matches, self.positives)
-        ways = ((similarity, positive, negative), (similarity.T, positive.T, negative.T))
-        each = [excess(*way, margin=self.margin, negatives=negatives).mean() for way in ways]
-        share = 1 / len(matches) if self.averaged and self.negatives == "all" else 1.0
+        positive, negative = roles(matches, self.method.positives)
+        both = ((similarity, positive, negative), (similarity.T, positive.T, negative.T))
+        each = [excess(*p, margin=self.method.margin, negatives=negatives).mean() for p in both]
+        share = 1 / len(matches) if self.averaged and self.method.negatives == "all" else 1.0
         return share * torch.stack(each).sum()
 
     def report(self) -> dict[str, float]:
-        """Whether the one negative counts alone by now, for those who watch a run."""
+        """Whether the one negative counts alone by now."""
         return {"hardest": float(self.counted != "all")} if self.warm_steps else {}
+
+
+class TripletObjective(Objective):
+    """The triplet loss of the best cosine of every pair; nothing in it is learned."""
+
+    def __init__(self, method: TripletMethod, *, averaged: bool = False) -> None:
+        super().__init__()
+        self.triplets = Triplets(method, averaged=averaged)
+
+    def forward(
+        self,
+        images: Embedding,
+        captions: Embedding,
+        matches: Bool[Tensor, "b b"],
+        generator: torch.Generator,
+    ) -> Terms:
+        """The term rank."""
+        return Terms.of({"rank": lambda: self.triplets(best_cosine(images, captions), matches)})
+
+    def score(self) -> Score:
+        """−‖x − y‖² = 2 cos − 2 for unit vectors: the order of the cosines."""
+        return create("mean")
+
+    def set_total_steps(self, steps: int) -> None:
+        """The warm start is a share of it."""
+        self.triplets.set_total_steps(steps)
+
+    def report(self) -> dict[str, float]:
+        """Whether the warm start is over."""
+        return self.triplets.report()
 
 
 def excess(

@@ -70,7 +70,7 @@ class Model(nn.Module):
             vectors,
             dim=recipe.dim,
             generator=torch_stream(recipe.seed, "init", "words"),
-            with_sigma=options.covariance != "none",
+            with_sigma=self.method.has_sigma,
         )
         self.images = ImageTower(
             network, options, generator=torch_stream(recipe.seed, "init", "image heads")

@@ -66,7 +66,7 @@ def prepared(
     )  # fmt: skip
     _refuse_long_warmups(run)
     matching = sum(phase.epochs for phase in recipe.phases if phase.task == "match")
-    model.objective.expect(matching * len(run.sampler))
+    model.objective.set_total_steps(matching * len(run.sampler))
     files.ensure_folder(out, "the run's folder")
     return run
 
