@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from pcme.kernels import analytic
-from studies.imhof import chi_square_cdf, match_probability
+from studies.accuracy.imhof import chi_square_cdf, match_probability
 from tests.helpers import random_gaussians
 
 A, B = (torch.tensor(10.0, dtype=torch.float64) for _ in range(2))

@@ -10,8 +10,8 @@ import pytest
 from pcme.errors import ConfigError, FormatError
 from pcme.reproduce import jobs
 from pcme.reproduce.base import OWN, PCME, Ask, Scoring
-from pcme.reproduce.jobs import Done, Job, perform, read_job
-from pcme.reproduce.runner import Processes, forget_features, run_all
+from pcme.reproduce.jobs import Done, Job, forget_features, perform, read_job
+from pcme.reproduce.runner import Processes, run_all
 from pcme.reproduce.stamps import data_stamp, digest
 from pcme.training import checkpoint, train
 from tests.reproduce.tiny import WORLD

@@ -17,10 +17,11 @@ from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import experiments
 from pcme.reproduce.base import registry
+from pcme.reproduce.jobs import Job, forget_features
 from pcme.reproduce.outcome import Result, write
 from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Plan, Request, all_jobs, assembled, chosen
 from pcme.reproduce.reporting import report
-from pcme.reproduce.runner import JobEnded, Launch, forget_features, run_all
+from pcme.reproduce.runner import JobEnded, run_all
 from pcme.reproduce.setups import WORLDS, World, world
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
@@ -53,14 +54,14 @@ def reproduce(
     out: Path = Path("runs/reproduce"),
     jobs: int = 2,
     changes: Sequence[str] = (),
-    launch: Launch | None = None,
+    launch: Callable[[Job], None] | None = None,
     progress: Progress = silent,
     ended: Callable[[JobEnded], None] = lambda job: None,
 ) -> list[Result]:
     """The results of these experiments (["all"] for all that the data allows), and their files.
 
-    `out` gets runs/ and results/. Runs that are there are used; `progress` is told
-    how many there are, `ended` whenever a run ends. `launch` does a job, a process each without.
+    `out` gets runs/ and results/. Finished runs are reused; `progress` is told how many there
+    are, `ended` whenever a run ends. `launch` does a job (default: in a process of its own).
     """
     from pcme.reproduce import pictures  # noqa: F401 - without matplotlib it is told now, not later
 
@@ -75,8 +76,9 @@ def reproduce(
     _require_labels(plans, base)
     files.ensure_folder(out, "the results' folder")
     runs = all_jobs(plans)
-    progress("runs", sum(not job.missing for job in runs), len(runs))
-    failures = run_all(runs, workers=jobs, launch=launch, ended=ended)
+    missing = [job for job in runs if job.missing]
+    progress("runs", len(runs) - len(missing), len(runs))
+    failures = run_all(missing, workers=jobs, launch=launch, ended=ended)
     whole = [plan for plan in plans if not any(job.missing for job in plan.jobs())]
     results = [_written(assembled(plan), out / "results") for plan in whole]
     if failures:

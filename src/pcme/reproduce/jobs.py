@@ -5,6 +5,7 @@ on where it was. `python -m pcme.reproduce FOLDER` does the job that lies in a f
 """
 
 import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,15 +20,15 @@ from pcme.errors import FormatError
 from pcme.evaluation import Subject, open_run
 from pcme.model import load
 from pcme.recipes.schema import Recipe, from_record
-from pcme.reproduce.backbones import begun
+from pcme.reproduce.backbones import begun, labels_alone
 from pcme.reproduce.base import Ask
 from pcme.reproduce.measures import Figures, measured
 from pcme.reproduce.stamps import digest
 from pcme.training import train
 
-__all__ = ["Done", "Job", "perform", "read_job"]
+__all__ = ["Done", "Job", "forget_features", "perform", "read_job"]
 
-FILE, RESULT = "job.json", "figures.json"
+FILE, RESULT, CACHE = "job.json", "figures.json", "cache"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,16 @@ class Job:
         """What has not been measured yet."""
         known = Done.read(self.folder).figures
         return [ask for ask in self.asks if ask.key not in known]
+
+    @property
+    def command(self) -> list[str]:
+        """What does the job in a process of its own."""
+        return ["pcme.reproduce", str(self.folder)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Features of a backbone that is trained here are of use to nobody else."""
+        return {"PCME_CACHE": str(self.runs / CACHE)} if labels_alone(self.recipe) else {}
 
     def write(self) -> None:
         """Put the job into its folder, for a process of its own."""
@@ -131,6 +142,11 @@ def read_job(folder: Path) -> Job:
         raise FormatError(
             f"{path} is not a job - {error} - start it with `pcme reproduce`"
         ) from error
+
+
+def forget_features(runs: Path) -> None:
+    """Remove cached features of backbones trained here: finished runs do not need them."""
+    shutil.rmtree(runs / CACHE, ignore_errors=True)
 
 
 def _trained(job: Job) -> Done:

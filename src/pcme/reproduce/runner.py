@@ -1,27 +1,52 @@
-"""Running: jobs in processes of their own, some at a time; what is done is not done again."""
+"""The runner: jobs in processes of their own, some at a time. The studies use it, too."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from pcme.errors import ConfigError, PcmeError
-from pcme.reproduce.backbones import labels_alone
-from pcme.reproduce.jobs import Job
 
-__all__ = ["JobEnded", "Launch", "Processes", "forget_features", "run_all"]
+__all__ = ["JobEnded", "Launchable", "Processes", "run_all"]
 
-Launch = Callable[[Job], None]
 
-CACHE = "cache"
+class Launchable(Protocol):
+    """A job that a process of its own does in a folder; it resumes what it finds there."""
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it leaves its result, its log and its output."""
+
+    @property
+    def missing(self) -> object:
+        """Whether anything is left to do."""
+
+    @property
+    def command(self) -> Sequence[str]:
+        """The Python module that does it, and its arguments."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of its process besides those of this one."""
+
+    def write(self) -> None:
+        """Put what the process needs into the folder."""
+
+
+J = TypeVar("J", bound=Launchable)
+
 LAST_LINES = 3
-"""So many lines of a failed job's log are shown."""
+"""Lines of a failed job's log that are shown."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +62,32 @@ class JobEnded:
 
 
 def run_all(
-    jobs: Sequence[Job],
+    jobs: Sequence[J],
     *,
     workers: int,
-    launch: Launch | None = None,
+    launch: Callable[[J], None] | None = None,
+    after: Callable[[J, float | None], None] = lambda job, seconds: None,
     ended: Callable[[JobEnded], None] = lambda job: None,
 ) -> list[str]:
-    """Do all jobs of which something is missing, `workers` at a time; what failed, in words.
+    """Launch all jobs of which something is missing, `workers` at a time; return the failures.
 
-    One that fails does not keep the others from being done. When this is interrupted the processes
-    are too: they keep what they have, and go on from there next time.
+    `after(job, seconds)` is called in the worker's thread for every job, without seconds where
+    nothing was missing; `ended` in this one. A job that fails does not keep the others from being
+    done. When this is interrupted the processes are too; they keep their state and resume next
+    time.
     """
-    waiting = [job for job in jobs if job.missing]
-    if launch is not None:
-        return _run(waiting, workers, launch, ended)
-    with Processes() as processes:
-        return _run(waiting, workers, processes, ended)
+    with Processes() as processes, ThreadPoolExecutor(workers) as pool:
 
+        def work(job: J) -> float:
+            start, launched = time.perf_counter(), bool(job.missing)
+            if launched:
+                (launch or processes)(job)
+            seconds = time.perf_counter() - start
+            after(job, seconds if launched else None)
+            return seconds
 
-def _run(
-    jobs: Sequence[Job], workers: int, launch: Launch, ended: Callable[[JobEnded], None]
-) -> list[str]:
-    start, failures = time.perf_counter(), []
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(_timed, launch, job): job for job in jobs}
+        start, failures = time.perf_counter(), []
+        futures = {pool.submit(work, job): job for job in jobs}
         try:
             for done, future in enumerate(as_completed(futures), start=1):
                 seconds, failure = _outcome(future)
@@ -69,17 +96,10 @@ def _run(
                 left = (time.perf_counter() - start) / done * (len(jobs) - done)
                 ended(JobEnded(label, seconds, done, len(jobs), left, failure))
         except BaseException:
-            if isinstance(launch, Processes):
-                launch.stop()
+            processes.stop()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return failures
-
-
-def _timed(launch: Launch, job: Job) -> float:
-    start = time.perf_counter()
-    launch(job)
-    return time.perf_counter() - start
 
 
 def _outcome(future: "Future[float]") -> tuple[float, str | None]:
@@ -91,7 +111,7 @@ def _outcome(future: "Future[float]") -> tuple[float, str | None]:
 
 
 class Processes:
-    """Starts a process for each job, with one thread and a log beside the run."""
+    """Starts a process per job, with one thread; its log and output lie in the job's folder."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -103,17 +123,18 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Launchable) -> None:
         """Do the job; an error with the end of its log when it fails."""
         if self._stopped:
-            raise ConfigError("was not begun, because the others were interrupted")
+            raise ConfigError("not started, because the others were interrupted")
         job.write()
         log = job.folder / "log.txt"
-        command = [sys.executable, "-m", "pcme.reproduce", str(job.folder)]
-        with log.open("ab") as output:
+        command = [sys.executable, "-m", *job.command]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **job.environment}
+        with log.open("ab") as errors, (job.folder / "output.txt").open("wb") as output:
             # In a session of its own: an interrupt comes from here alone, and once.
             process = subprocess.Popen(
-                command, env=_environment(job), stdout=output, stderr=output, start_new_session=True
+                command, env=environment, stdout=output, stderr=errors, start_new_session=True
             )
             self._running.add(process)
             try:
@@ -121,7 +142,7 @@ class Processes:
             finally:
                 self._running.discard(process)
         if status:
-            raise ConfigError(f"ended with status {status} - {_tail(log)} - see {log}")
+            raise ConfigError(f"ended with status {status}: {_tail(log)}. See {log}.")
 
     def stop(self) -> None:
         """Ask what is running to keep its state and end, and wait for it."""
@@ -129,17 +150,6 @@ class Processes:
         for process in list(self._running):
             process.send_signal(signal.SIGINT)
             process.wait()
-
-
-def forget_features(runs: Path) -> None:
-    """Remove the features of backbones that were trained here: runs that are done need them not."""
-    shutil.rmtree(runs / CACHE, ignore_errors=True)
-
-
-def _environment(job: Job) -> dict[str, str]:
-    """One thread a job; features of a backbone that is trained here are of use to nobody else."""
-    own = {"PCME_CACHE": str(job.runs / CACHE)} if labels_alone(job.recipe) else {}
-    return {**os.environ, "OMP_NUM_THREADS": "1", **own}
 
 
 def _tail(log: Path) -> str:

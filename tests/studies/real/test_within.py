@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcme import Points, scores
-from studies.within import within
+from studies.real.within import within
 
 
 def test_within_against_a_loop():

@@ -8,7 +8,7 @@ from pcme import Matches, scores
 from pcme.embedding import Gaussian, Points
 from pcme.errors import ConfigError
 from pcme.retrieval import metrics
-from studies.neighbours import averaged
+from studies.real.neighbours import averaged
 
 
 def drawn(count=40, dim=6, seed=0):

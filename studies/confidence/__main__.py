@@ -3,13 +3,11 @@
 Fits on the validation species of Aviary with what `pcme calibrate` does, judges on species that
 neither training nor calibration has seen: the test split, on which the rule was developed; and,
 never looked at before, 1,000 images of 50 species and 20,000 images of 4,000 species. Trains the
-runs that are missing. Writes confidence.json and the tables of
-docs/results/aviary.md.
+runs that are missing. Writes record.json and the tables of docs/results/aviary.md (`--tables`: the
+tables alone, from the record).
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -33,16 +31,10 @@ from pcme.uncertainty.calibrate import calibrate, strangers
 from pcme.uncertainty.curve import Histogram, log_odds
 from pcme.uncertainty.parts import log_probabilities
 from pcme.uncertainty.statistics import auroc
-from studies.confidence_tables import COVERAGES, METHODS, write_tables
+from studies.confidence.tables import COVERAGES, DOCUMENT, METHODS, RECORD, tables
+from studies.runs import aviary_runs
+from studies.tables import read_record, write_record, write_tables
 
-HERE = Path(__file__).parent
-RECORD = HERE / "confidence.json"
-
-RUNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "pcme-overlap": ("aviary", ()),
-    "pcme": ("aviary-pcme", ("method.kind=pcme",)),
-}
-"""{method: (its folder, how its recipe differs from `aviary`)}."""
 BEST = "pcme-overlap"
 
 LARGE = Aviary(test_species=4100, val_species=4000, val_images=5, captions_per_image=1)
@@ -70,21 +62,13 @@ def main() -> None:
     """Train what is missing, measure, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--tables", action="store_true", help="write the tables of the record only")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    rows = {name: measured(trained(name, options.runs), name == BEST) for name in RUNS}
-    RECORD.write_text(json.dumps(rows, indent=1) + "\n")
-    write_tables(rows)
-
-
-def trained(name: str, runs: Path) -> Path:
-    """The folder of a run, which is trained first unless it has been."""
-    folder, changes = RUNS[name]
-    if not (runs / folder / "weights.safetensors").is_file():
-        settings = [part for change in changes for part in ("--set", change)]
-        command = [sys.executable, "-m", "pcme", "train", "aviary", "--out", str(runs / folder)]
-        subprocess.run([*command, *settings], check=True, stdout=subprocess.DEVNULL)
-    return runs / folder
+    if not options.tables:
+        torch.set_num_threads(1)
+        runs = aviary_runs(options.runs)
+        write_record(RECORD, {name: measured(run, name == BEST) for name, run in runs.items()})
+    write_tables(DOCUMENT, tables(read_record(RECORD)))
 
 
 def measured(folder: Path, species: bool) -> dict[str, object]:

@@ -1,27 +1,27 @@
-"""The tables of docs/results/aviary.md, from what studies/confidence.py has measured."""
+"""The study's tables in docs/results/aviary.md, from its record."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from studies.tables import between_marks
+from studies.tables import DOCS, markdown
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "results" / "aviary.md"
+DOCUMENT = DOCS / "results" / "aviary.md"
+RECORD = Path(__file__).parent / "record.json"
 COVERAGES = (100, 90, 80, 50, 20)
 METHODS = ("isotonic", "platt")
 GALLERIES = {"test": "test, 1,000", "fresh": "fresh, 1,000", "large": "fresh, 20,000"}
 
 
-def write_tables(rows: Mapping[str, dict]) -> None:
-    """Put the tables between the document's marks."""
-    for mark, table in {
-        "calibration": calibration_table(rows),
-        "tails": tails_table(rows["pcme-overlap"]["tails"]),
-        "rules": rules_table(rows),
-        "sizes": sizes_table(rows["pcme-overlap"]["sizes"]),
-        "species": species_table(rows["pcme-overlap"]["species"]),
-        "refusal": refusal_table(rows),
-    }.items():
-        between_marks(DOCUMENT, f"confidence:{mark}", table)
+def tables(rows: Mapping[str, dict]) -> dict[str, str]:
+    """{mark: table}."""
+    return {
+        "confidence:calibration": calibration_table(rows),
+        "confidence:tails": tails_table(rows["pcme-overlap"]["tails"]),
+        "confidence:rules": rules_table(rows),
+        "confidence:sizes": sizes_table(rows["pcme-overlap"]["sizes"]),
+        "confidence:species": species_table(rows["pcme-overlap"]["species"]),
+        "confidence:refusal": refusal_table(rows),
+    }
 
 
 def calibration_table(rows: Mapping[str, dict]) -> str:
@@ -111,9 +111,3 @@ def refusal_table(rows: Mapping[str, dict]) -> str:
         }.items()
     ]
     return markdown(head, lines)
-
-
-def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -3,7 +3,7 @@
 Captions are written for images of Aviary: of two the attributes do not overlap, and a third says
 all that both say. What is true of "both", "either" and "one but not the other" follows from the
 facts. Ways were compared on the validation species; the tables of docs/results/aviary.md, which
-this writes with algebra.json, are of the test species.
+this writes with record.json, are of the test species (`--tables`: the tables alone).
 """
 
 import argparse
@@ -30,13 +30,11 @@ from pcme.scores.combine import One, Query, all_of, any_of, but_not, product
 from pcme.uncertainty import Confidence
 from pcme.uncertainty.calibrate import calibrate
 from pcme.uncertainty.statistics import Calibration, auroc
-from studies.confidence import RUNS, trained
-from studies.confidence_tables import markdown
-from studies.tables import between_marks
+from studies.runs import aviary_runs
+from studies.tables import DOCS, markdown, read_record, write_record, write_tables
 
-HERE = Path(__file__).parent
-DOCUMENT = HERE.parent / "docs" / "results" / "aviary.md"
-RECORD = HERE / "algebra.json"
+DOCUMENT = DOCS / "results" / "aviary.md"
+RECORD = Path(__file__).parent / "record.json"
 TRIALS = 1500
 ORDER = "p / q, an order only"
 
@@ -65,15 +63,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--split", default="test", choices=("val", "test"))
+    parser.add_argument("--tables", action="store_true", help="write the tables of the record only")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    rows = {name: measured(trained(name, options.runs), options.split) for name in RUNS}
-    if options.split == "val":
-        print(json.dumps(rows, indent=1))
-        return
-    RECORD.write_text(json.dumps(rows, indent=1) + "\n")
-    for mark in ("and", "or", "not"):
-        between_marks(DOCUMENT, f"algebra:{mark}", table(rows, mark))
+    if not options.tables:
+        torch.set_num_threads(1)
+        runs = aviary_runs(options.runs)
+        rows = {name: measured(run, options.split) for name, run in runs.items()}
+        if options.split == "val":
+            print(json.dumps(rows, indent=1))
+            return
+        write_record(RECORD, rows)
+    write_tables(DOCUMENT, tables(read_record(RECORD)))
 
 
 def measured(folder: Path, split: str) -> dict[str, dict[str, dict[str, float]]]:
@@ -207,6 +207,11 @@ def exclusions(judge: Judge, trials: Trials) -> dict[str, dict[str, float]]:
     found = {way: judge.figures(log_p, truth) for way, log_p in ways.items()}
     del found[ORDER]["error"], found[ORDER]["expected"]
     return found
+
+
+def tables(record: Mapping[str, dict]) -> dict[str, str]:
+    """{mark: table}."""
+    return {f"algebra:{name}": table(record, name) for name in ("and", "or", "not")}
 
 
 def table(rows: Mapping[str, dict], operation: str) -> str:

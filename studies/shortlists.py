@@ -1,6 +1,6 @@
 """How much of the true top 10 an engine's shortlist holds, on embeddings of trained models.
 
-`python -m bench.shortlists runs/aviary runs/aviary-pcme` draws 20,000 birds of unseen species,
+`python -m studies.shortlists runs/aviary runs/aviary-pcme` draws 20,000 birds of unseen species,
 embeds them and 300 captions, and writes the table of docs/science/ann.md.
 """
 
@@ -17,9 +17,9 @@ from pcme.index.lifts import DensityLift, DistanceLift, Lift
 from pcme.model import Model
 from pcme.scores.base import Score
 from pcme.scores.densities import DensityScore
-from studies.tables import between_marks
+from studies.tables import DOCS, markdown, write_tables
 
-PAGE = Path(__file__).parents[1] / "docs" / "science" / "ann.md"
+DOCUMENT = DOCS / "science" / "ann.md"
 SPECIES, QUERIES, FITTED = 1000, 300, 1000
 LENGTHS = (10, 50, 100, 200, 400, 800)
 
@@ -76,7 +76,7 @@ def recalls(lift: Lift, items: Gaussian, queries: Gaussian, best: np.ndarray) ->
     ]
 
 
-def measured(folder: Path) -> list[str]:
+def measured(folder: Path) -> list[list[str]]:
     """The rows of the table for one model, both ways."""
     model = load(folder)
     score, (images, captions) = model.score(), embedded(model)
@@ -90,21 +90,20 @@ def measured(folder: Path) -> list[str]:
         queries, others = drawn(slice(QUERIES)), drawn(slice(QUERIES, QUERIES + FITTED))
         best = score.topk(queries, items, k=10).ids.numpy()
         for name, lift in lifts(score, items, others):
-            shares = " | ".join(f"{share:.3f}" for share in recalls(lift, items, queries, best))
-            rows.append(f"| {model.recipe.method.kind}, {way} | {name} | {shares} |")
+            shares = [f"{share:.3f}" for share in recalls(lift, items, queries, best)]
+            rows.append([f"{model.recipe.method.kind}, {way}", name, *shares])
             print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
     """Measure the models given and write the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.shortlists", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.shortlists", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of models trained on Aviary")
     runs = parser.parse_args().runs
-    head = "| model | vectors | " + " | ".join(map(str, LENGTHS)) + " |\n"
-    head += "|---|---|" + "---|" * len(LENGTHS) + "\n"
     rows = [row for folder in runs for row in measured(folder)]
-    between_marks(PAGE, "shortlists", head + "\n".join(rows) + "\n")
+    table = markdown(["model", "vectors", *map(str, LENGTHS)], rows)
+    write_tables(DOCUMENT, {"shortlists": table})
 
 
 if __name__ == "__main__":

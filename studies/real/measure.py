@@ -1,0 +1,104 @@
+"""Metrics of a trained run: retrieval, within each modality, and what σ says."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import pcme
+from pcme.core.random import numpy_stream
+from pcme.embedding import Gaussian
+from pcme.evaluation import Embedded, retrieval
+from pcme.evaluation.open_run import open_run
+from pcme.retrieval import metrics
+from pcme.uncertainty.perturbation import RATIOS, binned, spoiled, width
+from studies.real.neighbours import averaged
+from studies.real.within import within
+
+NEIGHBOURS = {"images": 20, "captions": 50}
+"""Over how many neighbours a gallery is averaged: from trials on fold 1, where 10 to 30 images and
+20 to 100 captions were within half a point of each other."""
+
+
+def measure(run: Path, splits: Sequence[str], root: Path | None, *, sigma: bool) -> dict[str, Any]:
+    """Retrieval on each split; on the first, within each modality, and what σ says too."""
+    model = pcme.load(run)
+    values: dict[str, Any] = {}
+    for split in splits:
+        embedded = open_run(model, split=split, data_root=root, workers=1).embedded
+        matches = embedded.dataset.matches()
+        values[split] = retrieval(model.score(), embedded.images, embedded.captions, matches)
+        if split == splits[0]:
+            classes = embedded.dataset.classes
+            values |= {} if classes is None else {"within": _within(model, embedded)}
+            values |= {"averaged": _averaged(model, embedded)} if one_each(embedded) else {}
+            values |= {"sigma": _sigma(model, embedded)} if sigma else {}
+    return values
+
+
+def one_each(embedded: Embedded) -> bool:
+    """Whether an item is one Gaussian or one point, which has one neighbourhood."""
+    return isinstance(embedded.images, Gaussian) or embedded.images.x.shape[1] == 1
+
+
+def _averaged(model: pcme.Model, embedded: Embedded) -> dict[str, dict[str, float]]:
+    """Retrieval from galleries whose items are averaged over their neighbours."""
+    score, matches = model.score(), embedded.dataset.matches()
+    images = averaged(embedded.images, NEIGHBOURS["images"])
+    captions = averaged(embedded.captions, NEIGHBOURS["captions"])
+    return {
+        "i2t": retrieval(score, embedded.images, captions, matches)["i2t"],
+        "t2i": retrieval(score, images, embedded.captions, matches)["t2i"],
+    }
+
+
+def _within(model: pcme.Model, embedded: Embedded) -> dict[str, float]:
+    """R-Precision by class among the images, and among 2,000 captions."""
+    dataset = embedded.dataset
+    assert dataset.classes is not None, "checked by the caller"
+    of_image = np.asarray(dataset.classes.values)
+    some = np.sort(numpy_stream(0, "within").permutation(len(dataset.captions))[:2000])
+    sides = {
+        "images": (embedded.images, of_image),
+        "captions": (
+            embedded.captions[torch.from_numpy(some)],
+            of_image[dataset.caption_image[some]],
+        ),
+    }
+    score = model.score()
+    return {
+        name: float(np.nanmean(within(score, items, classes)))
+        for name, (items, classes) in sides.items()
+    }
+
+
+def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
+    """R@1 over ten bins of σ, both ways; mean log σ as pixels and words are erased."""
+    if not isinstance(embedded.images, Gaussian):
+        return {}
+    matches = embedded.dataset.matches()
+    sides = {
+        "i2t": (embedded.images, embedded.captions, matches.T),
+        "t2i": (embedded.captions, embedded.images, matches),
+    }
+    values: dict[str, Any] = {}
+    for direction, (queries, gallery, truth) in sides.items():
+        hits = [
+            metrics.recall(block, truth[rows], 1)
+            for rows, block in model.score().blocks(queries, gallery)
+        ]
+        bins = binned(width(queries), np.concatenate(hits))
+        values[f"bins {direction}"] = {
+            "width": bins.width.tolist(),
+            "recall@1": bins.value.tolist(),
+        }
+        values[f"bins~recall {direction}"] = bins.correlation
+    captions, images = spoiled(model, embedded.dataset, images=100)
+    for kind, widths in (("unknown", captions), ("erased", images)):
+        half = RATIOS.index(0.5)
+        values[f"{kind} curve"] = widths.mean(0).tolist()
+        values[f"{kind} rises to 0.6"] = bool((np.diff(widths.mean(0)[: half + 2]) > 0).all())
+        values[f"rises@{kind}"] = float((widths[:, half] > widths[:, 0]).mean())
+    return values
