@@ -39,6 +39,17 @@ LAYERS = (
     {"__main__"},
 )
 
+# The index reads top to bottom: inside it a module imports from its own step or an earlier one.
+INDEX_STEPS = (
+    {"settings", "rows", "hits", "values", "lifts"},
+    {"lance", "store", "ann"},
+    {"encoder", "items", "arrow_files", "vector_files", "queries", "resolve"},
+    {"resident", "scans", "distance_scan", "density_scan", "exact", "approximate", "interpret"},
+    {"writer", "tuning", "export"},
+    {"finder", "health"},
+    {"search_index", ""},
+)
+
 # Not needed to compute, not safe, or not importable beside the CPU build of torch.
 # transformers and timm are asked for by name, when a backbone needs them.
 FORBIDDEN = {"matplotlib", "open_clip", "pickle", "timm", "torchvision", "transformers"}
@@ -115,6 +126,18 @@ def upward_imports(name: str, source: str) -> Iterator[str]:
             continue  # a foreign library, or the same package
         elif (layer(target) or 0) >= (layer(name) or 0):
             yield f"{name}:{line} imports {target}, which is not below it"
+
+
+def index_steps(name: str, source: str) -> Iterator[str]:
+    """Imports inside the index that point to a later step, or modules that have none."""
+    for line, dotted in imported(source) if name.partition(".")[0] == "index" else ():
+        target = own_module(dotted) or ""
+        steps = [
+            next((n for n, names in enumerate(INDEX_STEPS) if one.partition(".")[2] in names), None)
+            for one in (name, target)
+        ]
+        if target.partition(".")[0] == "index" and (None in steps or steps[1] > steps[0]):
+            yield f"{name}:{line} imports {target}, which is in no step or in a later one"
 
 
 def package_cycles(sources: dict[str, str]) -> list[str]:
@@ -206,6 +229,7 @@ Rule = Callable[[str, str], Iterator[str]]
 RULES: list[Rule] = [
     unlisted,
     upward_imports,
+    index_steps,
     forbidden_imports,
     third_party_at_the_bottom,
     global_randomness,
@@ -251,6 +275,9 @@ def test_the_table_names_only_modules_that_exist():
         (upward_imports, "retrieval.ranking", "from pcme.scores import base"),
         (upward_imports, "scores.one", "from pcme.data.dataset import Dataset"),
         (upward_imports, "scores", "from pcme.cli import app"),
+        (index_steps, "index.store", "from pcme.index.queries import Query"),
+        (index_steps, "index.exact", "from pcme.index import SearchIndex"),
+        (index_steps, "index.novelty", "from pcme.index.rows import Rows"),
         (forbidden_imports, "showcase.demo", "def f():\n    from matplotlib import pyplot"),
         (forbidden_imports, "embedding", "import pickle"),
         (forbidden_imports, "embedding", "import torchvision.ops"),
@@ -288,6 +315,7 @@ def test_the_rule_sees_a_violation(rule, name, source):
             "scores.one",
             "from pcme.scores.base import Score\nfrom pcme.retrieval.ranking import Ranking",
         ),
+        ("index.finder", "from pcme.index.store import Store\nfrom pcme.index import health"),
         ("cli", "def f():\n    from pcme import scores\n    from pcme.showcase.demo import main"),
         ("data.one", "import numpy as np\nnp.random.default_rng(0).normal()"),
         (

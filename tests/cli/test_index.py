@@ -113,20 +113,20 @@ def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
     done("index", "add", index, photos)
     result = run("index", "tune", index)
     assert result.exit_code == 2
-    assert "it has 3 items" in result.output
+    assert "got 3 items" in result.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["index", "create", "{tmp}/index"], "needs a model, or the dimension"),
+        (["index", "create", "{tmp}/index"], "model: missing"),
         (["index", "create", "{tmp}/new", "--model", "{tmp}"], "is not a model"),
         (["index", "create", "{tmp}/new", "--dim", "4", "--score", "mena"], "unknown score"),
         (
             ["index", "create", "{tmp}/new", "--dim", "4", "--column", "year"],
             "--column is name=typ",
         ),
-        (["index", "create", "{tmp}/new", "--dim", "4", "--column", "y=whole"], 'no type "whole"'),
+        (["index", "create", "{tmp}/new", "--dim", "4", "--column", "y=whole"], 'got "whole"'),
         (
             [
                 "index",
@@ -142,10 +142,10 @@ def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
             '--column "y" is given twice, int64 and string',
         ),
         (["index", "create", "{tmp}/new", "--dim", "4", "--column", "`=int64"], '"`" cannot be'),
-        (["index", "add", "{tmp}/nowhere", "x"], "is not an index"),
-        (["index", "verify", "{tmp}/nowhere"], "is not an index"),
-        (["index", "delete", "{tmp}/nowhere"], "is not an index"),
-        (["search", "{tmp}/nowhere", "a bird"], "is not an index"),
+        (["index", "add", "{tmp}/nowhere", "x"], "not an index"),
+        (["index", "verify", "{tmp}/nowhere"], "not an index"),
+        (["index", "delete", "{tmp}/nowhere"], "not an index"),
+        (["search", "{tmp}/nowhere", "a bird"], "not an index"),
         (["embed", "{tmp}/nowhere", "x", "--out", "a.parquet"], "unknown dataset"),
     ],
 )
@@ -167,7 +167,7 @@ def test_items_that_are_wrong_are_messages(model, photos, tmp_path):
     assert "empty.png: the file has 0 bytes" in strict.output
     (tmp_path / "odd.csv").write_text("name,year\na,1\n")
     (tmp_path / "other.csv").write_text("id,year\nnobody,1\n")
-    for file, message in (("odd.csv", "no column id"), ("other.csv", "none of the 1 ids")):
+    for file, message in (("odd.csv", "needs one column "id""), ("other.csv", "none of the 1 ids")):
         result = run("index", "add", index, photos, "--metadata", tmp_path / file)
         assert result.exit_code == 2
         assert message in result.output
@@ -224,7 +224,7 @@ def test_folders_of_one_name_are_refused_before_anything_is_written(index, tmp_p
     both = (tmp_path / "A/photos", tmp_path / "B/photos")
     for options in ((), ("--replace",)):
         message = refused("index", "add", index, *both, *options)
-        assert 'two items have the id "photos/1.png"' in message
+        assert 'duplicate id "photos/1.png"' in message
         assert "add a folder that holds both" in message
     assert record("index", "describe", index)["kinds"] == {"image": 0, "caption": 0}
 
@@ -243,9 +243,9 @@ def test_row_numbers_of_pandas_are_left_out(index, photos, tmp_path):
         ("id,text\na.png,x\n", '"text" cannot be a column of metadata'),
         ("id,vector\na.png,1\n", '"vector" cannot be a column of metadata'),
         ("id,a`b\na.png,1\n", '"a`b" cannot be a column of metadata'),
-        ("id,year,year\na.png,1,2\n", 'column "year" is there twice'),
-        ("id,id\na.png,b.png\n", "two columns id"),
-        ("id,year\na.png,1\na.png,2\n", '2 rows for id "a.png"'),
+        ("id,year,year\na.png,1,2\n", '"year" is given twice'),
+        ("id,id\na.png,b.png\n", "needs one column "id""),
+        ("id,year\na.png,1\na.png,2\n", '2 rows have the id "a.png"'),
     ],
 )
 def test_metadata_that_would_be_lost_are_refused(index, photos, tmp_path, text, message):
@@ -273,9 +273,9 @@ def test_metadata_of_some_of_the_items(index, photos, tmp_path):
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        (["{photos}", "--split", "nope"], 'has no split "nope" - it is a folder of pictures'),
-        (["{photos}", "--kind", "caption"], "has no captions - it is a folder of pictures"),
-        ([""], "items are a path or the name of a dataset"),
+        (["{photos}", "--split", "nope"], 'has no split "nope", it is a folder of images'),
+        (["{photos}", "--kind", "caption"], "has no captions, it is a folder of images"),
+        ([""], "items: must be a path"),
         (["{photos}", "{photos}/../nowhere"], "unknown dataset"),
     ],
 )
@@ -298,7 +298,7 @@ def test_embeddings_of_another_model_are_refused(index, photos, tmp_path):
     untrained(seed=1).save(tmp_path / "other")
     file = tmp_path / "other.parquet"
     done("embed", tmp_path / "other", photos, "--out", file)
-    assert "are of another model" in refused("index", "add", index, file)
+    assert "embedded by another model" in refused("index", "add", index, file)
     done("index", "create", tmp_path / "any", "--dim", 16)
     assert record("index", "add", tmp_path / "any", file)["added"] == 3  # of no model: the user's
 
@@ -307,7 +307,7 @@ def test_what_cannot_be_embedded_is_said(model, photos, tmp_path):
     np.save(tmp_path / "q.npy", np.zeros((2, 16), np.float32))
     out = ("--out", tmp_path / "x.parquet")
     assert "is a vector already" in refused("embed", model, photos, tmp_path / "q.npy", *out)
-    assert 'id "photos/a.png" is given twice' in refused("embed", model, photos, photos, *out)
+    assert '"photos/a.png" is given twice' in refused("embed", model, photos, photos, *out)
     (tmp_path / "empty.png").touch()
     message = refused("embed", model, tmp_path / "empty.png", *out)
     assert "none of the 1 items can be used - image-empty: 1" in message

@@ -50,13 +50,12 @@ def test_people_get_a_table(world):
 
 def test_machines_get_exactly_what_is_promised(world):
     found = record(world / "index", "a red bird", "--k", 3)
-    assert list(found) == ["query", "hits"]
-    assert list(found["query"]) == ["uncertainty", "percentile", "expected_matches", "answerable"]
+    assert list(found) == ["query", "hits", "searched", "calibrated", "exact"]
+    assert found["query"]["note"] is None
     assert found["query"]["percentile"] is None
     assert isinstance(found["query"]["answerable"], bool)
     for rank, hit in enumerate(found["hits"], start=1):
-        assert list(hit) == ["rank", "id", "match_probability", "uncertainty", "metadata"]
-        assert hit["rank"] == rank
+        assert (hit["rank"], hit["kind"]) == (rank, "caption" if hit["text"] else "image")
         assert 0 <= hit["match_probability"] <= 1
 
 
@@ -105,8 +104,8 @@ def test_words_that_nobody_knows_are_marked(world):
         (["photos/none.png"], "no such file"),
         (["{world}/empty.png"], "0 bytes"),
         (["none.npy"], "is not a NumPy file"),
-        (["a bird", "--threshold", "2"], "a threshold is a probability"),
-        (["a bird", "--threshold", "nan"], "a threshold is a probability"),
+        (["a bird", "--threshold", "2"], "threshold: must be a probability"),
+        (["a bird", "--threshold", "nan"], "threshold: must be a probability"),
         (["a bird", "--min-coverage", "0.5"], "pcme calibrate"),
         (["a bird", "--model", "{world}/photos"], "is not a model"),
     ],

@@ -1,4 +1,4 @@
-"""Judge: with a confidence beside the model, hits are calibrated, and so is "nothing here"."""
+"""Interpreter: with a confidence, hits are calibrated, and so is "nothing matches"."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from pcme import SearchIndex
 from pcme.errors import ConfigError
-from pcme.index.interpret import Judge
+from pcme.index.interpret import Interpreter
 from pcme.scores.combine import all_of, any_of, but_not
 from pcme.uncertainty.calibrate import calibrate
 from pcme.uncertainty.refusal import refusal
@@ -60,7 +60,7 @@ def test_a_combination_is_made_of_calibrated_parts(world):
         assert hit.raw_probability is None
 
 
-def test_embedded_queries_are_judged_like_their_texts(world):
+def test_embedded_queries_are_interpreterd_like_their_texts(world):
     index, _ = world
     texts = ["a bird", "a red bird"]
     expected = index.search_many(texts)
@@ -103,8 +103,10 @@ def test_a_coverage_decides_what_is_answered(world):
     odds = np.linspace(-3, 3, 40)  # of queries that all have a match
     known = replace(confidence, by_p=refusal(odds, np.ones(40, bool)))
     for share in (0.3, 0.7, 1.0):
-        judge = Judge.covering(is_probability=True, confidence=known, min_coverage=share)
-        said = [judge.answerable(float(expit(one)), 40) for one in odds]
+        interpreter = Interpreter.covering(
+            is_probability=True, confidence=known, min_coverage=share
+        )
+        said = [interpreter.answerable(float(expit(one)), 40) for one in odds]
         assert said == [n >= 40 - round(40 * share) for n in range(40)]
     assert all(one.query.answerable for one in index.search_many(["a bird"], min_coverage=1.0))
 
@@ -131,5 +133,5 @@ def test_combinations_by_keyword(world):
     assert index.search(all_of=["a red bird"]).ids == index.search("a red bird").ids
     assert index.search(any_of=["a", "b"]).ids == index.search(any_of(["a", "b"])).ids
     for nothing in ({}, {"but_not": ["a bird"]}):
-        with pytest.raises(ConfigError, match="nothing was asked for"):
+        with pytest.raises(ConfigError, match="empty query"):
             index.search(**nothing)

@@ -48,7 +48,7 @@ def test_a_caption_that_has_changed_is_not_there_already(index, tmp_path):
     assert index.add(file).added == 2
     assert index.add(str(file)).present == 2
     file.write_text("a red bird\na green bird\n")
-    with pytest.raises(DataError, match='"a blue bird", given was the caption "a green bird"'):
+    with pytest.raises(DataError, match='"a blue bird", got the caption "a green bird"'):
         index.add(file)
 
 
@@ -67,7 +67,7 @@ def test_sources_that_go_in_together_have_ids_of_their_own(tmp_path):
             Embeddings(["y"], items_of(0), paths=["/a/y.jpg"]),
             Embeddings(["y"], items_of(1), paths=path),
         ]
-        with pytest.raises(DataError, match=r'id "y" - the image /a/y\.jpg and'):
+        with pytest.raises(DataError, match=r'id "y": the image /a/y\.jpg and'):
             index.add(pair, on_conflict="replace")
     assert index.ids() == ["x"]
 
@@ -79,7 +79,7 @@ def items_of(seed):
 def test_an_id_is_given_twice_however_far_apart(tmp_path):
     index, _ = drawn(tmp_path / "index", 0)
     source = Embeddings(["a", "b", "c", "a"], random_gaussians(4, 4, seed=0), chunk=2)
-    with pytest.raises(DataError, match='id "a" is given twice'):
+    with pytest.raises(DataError, match='"a" is given twice'):
         index.add(source)
     assert len(index) == 0
 
@@ -87,7 +87,7 @@ def test_an_id_is_given_twice_however_far_apart(tmp_path):
 @unless_annotations_are_enforced
 def test_an_id_is_text(tmp_path):
     index, items = drawn(tmp_path / "index", 1)
-    with pytest.raises(DataError, match="an id must be text that is not empty - got 3"):
+    with pytest.raises(DataError, match="text that is not empty, got 3"):
         index.add(items, ids=[3])
 
 
@@ -96,9 +96,9 @@ def test_ids_and_metadata_of_a_dataset(index):
     index.add(dataset, {"year": [1, 2, 3, 4]}, ids=list("abcd"))
     hit = index.search("a bird", where="year = 3")[0]
     assert (hit.id, hit.metadata["year"], hit.metadata["split"]) == ("c", 3, "test")
-    with pytest.raises(DataError, match="metadata are of 3 items, there are 4"):
+    with pytest.raises(DataError, match="metadata: must be one per item"):
         index.add(dataset, {"year": [1, 2, 3]})
-    with pytest.raises(DataError, match="1 ids for 4 items"):
+    with pytest.raises(DataError, match="ids: must be one per item"):
         index.add(dataset, ids=["a"])
 
 
@@ -106,7 +106,7 @@ def test_ids_and_metadata_of_a_folder(index, tmp_path):
     photos = folder(tmp_path / "photos", "1.png", "2.png")
     index.add(photos, {"year": [1, 2]}, ids=["x", "y"])
     assert index.search("a bird", where="year = 2").ids == ["y"]
-    with pytest.raises(ConfigError, match="those of one folder, file or split - got 2"):
+    with pytest.raises(ConfigError, match="one folder, file or split, got 2"):
         index.add(list(map(source_of_points, ("a", "b"))), {"year": [1]})
 
 
@@ -129,7 +129,7 @@ def test_files_are_what_they_are_on_the_command_line(tmp_path):
     np.save(tmp_path / "c.npy", vectors)
     index.add(str(tmp_path / "c.npy"), kind="caption")
     assert index.describe().kinds == {"image": 4, "caption": 6}
-    with pytest.raises(ConfigError, match="a file of vectors has its own ids and metadata"):
+    with pytest.raises(ConfigError, match="a file of vectors has its own"):
         index.add(tmp_path / "a.npy", {"year": [1, 2, 3]})
 
 
@@ -148,12 +148,12 @@ def test_a_caption_beside_one_image_leaves_no_other_out(index, tmp_path):
 def test_pictures_have_no_captions(index, tmp_path):
     photos = folder(tmp_path / "photos", "1.png")
     for where in (photos, photos / "1.png"):
-        with pytest.raises(ConfigError, match="has no captions - it is a"):
+        with pytest.raises(ConfigError, match="has no captions, it is a"):
             index.add(where, kind="caption")
 
 
 def test_nothing_is_no_path(index):
-    with pytest.raises(ConfigError, match=r'the current folder is "\."'):
+    with pytest.raises(ConfigError, match="current folder"):
         index.add("")
 
 

@@ -126,7 +126,7 @@ def test_a_filter_that_leaves_nothing_finds_nothing(world):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("colour = 'red'", "No field named colour.*columns: id, kind, path, text, split"),
+        ("colour = 'red'", "No field named colour.*columns id, kind, path, text, split"),
         ("number >", "cannot be used"),
         ("split", "does not return a boolean"),
         ("split = 3 +", "cannot be used"),
@@ -193,11 +193,11 @@ def test_a_picture_that_cannot_be_read_is_an_error(world, tmp_path):
 @unless_annotations_are_enforced
 def test_other_queries_are_errors(world):
     index = world[0]
-    with pytest.raises(ConfigError, match="a query is text, a picture"):
+    with pytest.raises(ConfigError, match="query: must be"):
         index.search(7)
     with pytest.raises(ShapeError, match="dimension 5, the index has 16"):
         index.search(random_gaussians(1, 5, seed=0))
-    with pytest.raises(DataError, match="a query is one item - got 2"):
+    with pytest.raises(DataError, match="query: must be one item, got 2"):
         index.search(random_gaussians(2, 16, seed=0))
     with pytest.raises(ConfigError, match="k must be at least 1"):
         index.search("a bird", k=0)
@@ -207,7 +207,7 @@ def test_other_queries_are_errors(world):
 
 def test_an_empty_index_says_so(tmp_path):
     index, _ = drawn(tmp_path / "index", 0)
-    with pytest.raises(DataError, match="is empty - add something first"):
+    with pytest.raises(DataError, match="is empty"):
         index.search(random_gaussians(1, 4, seed=0))
 
 
@@ -215,7 +215,7 @@ def test_another_model_is_refused(world, tmp_path):
     index, model, _ = world
     untrained(seed=1).save(tmp_path / "other")
     other = SearchIndex.open(index.path, tmp_path / "other")
-    with pytest.raises(FormatError, match="not the model that the index was made with"):
+    with pytest.raises(FormatError, match="the index was made with"):
         other.search("a bird")
     assert SearchIndex.open(index.path, model).search("a bird").ids == index.search("a bird").ids
 
@@ -225,14 +225,14 @@ def test_a_model_that_has_moved_must_be_shown(tmp_path):
     index = SearchIndex.create(tmp_path / "index", tmp_path / "model")
     index.add(["a red bird"], kind="caption")
     (tmp_path / "model").rename(tmp_path / "moved")
-    with pytest.raises(ConfigError, match="there is no model in"):
+    with pytest.raises(ConfigError, match="no model there"):
         SearchIndex.open(tmp_path / "index").search("a bird")
     assert len(SearchIndex.open(tmp_path / "index", tmp_path / "moved").search("a bird")) == 1
 
 
 def test_an_index_without_a_model_takes_vectors_only(tmp_path):
     index, items = drawn(tmp_path / "index")
-    with pytest.raises(ConfigError, match="an index of vectors without a model"):
+    with pytest.raises(ConfigError, match="model: the index has none"):
         index.search("a bird")
     best = index.search(items[7])
     assert best.ids[0] == "00007"
@@ -271,7 +271,7 @@ def test_replacing(tmp_path):
     assert (done.added, done.replaced, len(index)) == (1, 1, 51)
     assert index.search(other[0], k=1)[0].metadata == {"number": -1}
     assert index.search(items[3], k=1).ids != ["00003"]
-    with pytest.raises(DataError, match='id "00003" is in the index already'):
+    with pytest.raises(DataError, match='"00003" is in the index already'):
         index.add(other[:1], ids=["00003"], on_conflict="error")
 
 
@@ -324,11 +324,11 @@ def test_metadata_have_types_and_come_later(tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"number": ["seven", "eight"]}, 'column "number" holds int64, and string was given'),
-        ({"number": [1.5, 2.5]}, 'column "number" holds int64, and double was given'),
+        ({"number": ["seven", "eight"]}, '"number": holds int64, got string'),
+        ({"number": [1.5, 2.5]}, '"number": holds int64, got double'),
         ({"mean": [1, 2]}, '"mean" cannot be a column of metadata'),
-        ({"a": [1, "b"]}, "no types that fit all values"),
-        ({"a": [1]}, "metadata are of 1 items, there are 2"),
+        ({"a": [1, "b"]}, "no type fits all values"),
+        ({"a": [1]}, "metadata: must be one per item"),
     ],
 )
 def test_metadata_that_do_not_fit_are_errors(tmp_path, metadata, message):
@@ -341,9 +341,9 @@ def test_metadata_that_do_not_fit_are_errors(tmp_path, metadata, message):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["x", "x"], 'id "x" is given twice'),
+        (["x", "x"], '"x" is given twice'),
         (["x", ""], "text that is not empty"),
-        (["x"], "1 ids for 2 embeddings"),
+        (["x"], "ids: must be one per embedding"),
         (None, "embeddings need ids"),
         (["x", "y" * 5000], "at most 4,096 characters"),
     ],
@@ -381,7 +381,7 @@ def test_a_folder_of_pictures(tmp_path):
     assert Path(hits[0].path) == (tmp_path / "photos/a.png").resolve()
     with pytest.raises(DataError, match="0 bytes"):
         index.add(tmp_path / "photos/empty.jpg")
-    with pytest.raises(DataError, match="has no images"):
+    with pytest.raises(DataError, match="no images"):
         index.add(tmp_path / "index")
     with pytest.raises(DataError, match="neither a folder nor a file"):
         index.add(tmp_path / "nowhere")
@@ -394,7 +394,7 @@ def test_pictures_and_captions_one_by_one(tmp_path):
     index.add(["a red bird", "a blue bird"], {"by": ["Ann", "Bob"]}, kind="caption")
     assert index.describe().kinds == {"image": 2, "caption": 2}
     assert index.search("a red bird", k=1, kind="caption")[0].metadata == {"by": "Ann"}
-    with pytest.raises(DataError, match="pictures in memory need ids"):
+    with pytest.raises(DataError, match="images in memory need ids"):
         index.add([Image.new("RGB", (20, 20))])
     with pytest.raises(DataError, match="no words"):
         index.add(["..."], kind="caption")
@@ -404,15 +404,15 @@ def test_an_index_is_made_where_nothing_is(tmp_path):
     drawn(tmp_path / "index", 1)
     with pytest.raises(ConfigError, match="exists already"):
         drawn(tmp_path / "index", 1)
-    with pytest.raises(FormatError, match="is not an index"):
+    with pytest.raises(FormatError, match="not an index"):
         SearchIndex.open(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
-    with pytest.raises(ConfigError, match="needs a model, or the dimension"):
+    with pytest.raises(ConfigError, match="model: missing"):
         SearchIndex.create(tmp_path / "other")
 
 
 def test_a_model_with_several_points_an_item_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="points of an item, an index holds one"):
+    with pytest.raises(ConfigError, match="an index holds one point per item"):
         SearchIndex.create(tmp_path / "index", untrained("pvse"))
 
 

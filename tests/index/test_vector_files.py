@@ -47,7 +47,7 @@ def test_files_of_one_name_are_told_apart_by_their_numbers(tmp_path, vectors, su
             pq.write_table(pa.table({"mean": rows.tolist()}), tmp_path / folder / "a.parquet")
     assert index.add(tmp_path / "A" / f"a.{suffix}").added == 3
     assert index.add(tmp_path / "C" / f"a.{suffix}").present == 3  # a copy
-    with pytest.raises(DataError, match=r'"a/0" is that of another item .* one of other numbers'):
+    with pytest.raises(DataError, match=r'duplicate id "a/0".* other numbers'):
         index.add(tmp_path / "B" / f"a.{suffix}")
     assert len(index) == 3
     assert index.add(tmp_path / "B" / f"a.{suffix}", on_conflict="replace").replaced == 3
@@ -73,7 +73,7 @@ def test_log_sigma_is_no_items_of_its_own(tmp_path):
         index.add(path)
     assert index.ids() == [f"a/{n}" for n in range(5)]
     (tmp_path / "a.npy").unlink()
-    with pytest.raises(DataError, match=r"a\.npy, which is not there"):
+    with pytest.raises(DataError, match=r"a\.npy, which is missing"):
         index.add(tmp_path / "a.log_sigma.npy")
 
 
@@ -205,7 +205,7 @@ def test_gaussians_among_points_count_by_their_means(tmp_path, vectors):
                 np.save(f / "a.npy", np.zeros((2, 6))),
                 np.save(f / "a.log_sigma.npy", np.zeros((3, 6))),
             ),
-            "has 3 rows",
+            "got 3",
         ),
     ],
 )
@@ -219,16 +219,16 @@ def test_files_that_are_wrong_are_errors(tmp_path, write, message):
     ("columns", "message"),
     [
         ({"id": ["a"]}, "no column mean or embedding or vector"),
-        ({"mean": [[1.0, 2.0], [1.0]]}, "must all have one length"),
-        ({"mean": [[0.0] * 6] * 2, "kind": ["image", "film"]}, "image or caption - got 'film'"),
-        ({"mean": [[0.0] * 6] * 2, "id": ["a", "a"]}, 'id "a" is given twice'),
+        ({"mean": [[1.0, 2.0], [1.0]]}, "must have one length"),
+        ({"mean": [[0.0] * 6] * 2, "kind": ["image", "film"]}, "image or caption, got 'film'"),
+        ({"mean": [[0.0] * 6] * 2, "id": ["a", "a"]}, '"a" is given twice'),
         ({"mean": [[0.0] * 6] * 2, "id": ["a", None]}, r"a\.parquet: row 1 has no id"),
-        ({"mean": [[0.0] * 6], "id": [["a"]]}, '"id" must hold texts - got list'),
+        ({"mean": [[0.0] * 6], "id": [["a"]]}, '"id" must hold texts, got list'),
         ({"mean": [[0.0] * 6, None]}, '1 rows have no "mean"'),
-        ({"embedding": ["a bird"]}, "must hold vectors, lists of numbers - got string"),
-        ({"mean": [["a", "b"]]}, "must hold vectors, lists of numbers - got list"),
+        ({"embedding": ["a bird"]}, "must hold vectors, lists of numbers, got string"),
+        ({"mean": [["a", "b"]]}, "must hold vectors, lists of numbers, got list"),
         ({"mean": [[0.0] * 6], "a`b": [1]}, '"a`b" cannot be a column of metadata'),
-        ({"mean": [[0.0] * 6], "seq": [1]}, '"seq" cannot be a column .* rename it'),
+        ({"mean": [[0.0] * 6], "seq": [1]}, '"seq" cannot be a column'),
     ],
 )
 def test_tables_that_are_wrong_are_errors(tmp_path, columns, message):
@@ -243,7 +243,7 @@ def test_folders_that_are_wrong_are_errors(tmp_path, vectors):
         vector_sources(tmp_path / "clip")
     clip_folder(tmp_path / "other", vectors)
     pq.write_table(pa.table({"year": [1]}), tmp_path / "other" / "metadata" / "metadata_0.parquet")
-    with pytest.raises(DataError, match="has 1 rows"):
+    with pytest.raises(DataError, match="got 1"):
         filled(tmp_path / "index", tmp_path / "other")
     (tmp_path / "a.parquet").write_bytes(b"junk")
     with pytest.raises(FormatError, match="is not a Parquet file"):

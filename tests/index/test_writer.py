@@ -12,7 +12,7 @@ from tests.index.worlds import drawn
 )
 def test_a_name_that_the_engine_cannot_read_never_becomes_a_column(tmp_path, name):
     index, items = drawn(tmp_path / "index", 3)
-    with pytest.raises(ConfigError, match=r"cannot be a column of metadata .* rename it"):
+    with pytest.raises(ConfigError, match="cannot be a column of metadata"):
         index.add(items[:1], {name: [1]}, ids=["new"])
     assert index.describe().columns == {"number": "int64"}
     assert len(index.search(items[0])) == 3
@@ -28,7 +28,7 @@ def test_any_other_name_does(tmp_path, name):
 
 def test_values_that_do_not_fit_leave_no_column_behind(tmp_path):
     index, items = drawn(tmp_path / "index", 3)
-    with pytest.raises(DataError, match='column "number" holds int64'):
+    with pytest.raises(DataError, match='"number": holds int64'):
         index.add(items[:1], {"colour": ["red"], "number": ["abc"]}, ids=["new"])
     assert index.describe().columns == {"number": "int64"}
     index.add(items[:1], {"colour": ["red"], "number": [7]}, ids=["new"])

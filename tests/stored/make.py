@@ -17,7 +17,7 @@ import numpy as np
 import pcme
 from pcme import recipes
 from pcme.evaluation import evaluate
-from pcme.index import tuner, tuning
+from pcme.index import tuning
 from pcme.reproduce import reproduce
 from pcme.reproduce.jobs import perform
 from pcme.training import Reporter
@@ -112,7 +112,7 @@ def make_tuned(folder):
     index = pcme.SearchIndex.create(folder, dim=dim, score="overlap", spread="diagonal")
     index.add(pcme.Gaussian(*opened.gaussians(count, dim, seed=2)), ids=ids(count))
     # Fewer rows than are worth tuning, for the file's sake.
-    with mock.patch.multiple(tuning, LEAST=count), mock.patch.multiple(tuner, LEAST=count):
+    with mock.patch.multiple(tuning, LEAST=count):
         index.tune(target=0.5)
         index.compact()
 

@@ -45,13 +45,13 @@ def embed(
     from pcme.data import Problems
     from pcme.index.encoder import Encoder
     from pcme.index.export import embed_to
-    from pcme.index.resolve import kinds_of, sources
+    from pcme.index.resolve import kinds_of, parse_items
 
     problems, encoder = Problems(strict=strict), Encoder(model)
     found = [
         source
         for given in items
-        for source in sources(given, kinds_of(kind), split or (), problems)
+        for source in parse_items(given, kinds_of(kind), split or (), problems)
     ]
     with progress_bars() as progress:
         count = embed_to(out, encoder, found, problems, progress)

@@ -10,8 +10,7 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from pcme.index.checking import Verified
-    from pcme.index.description import Description
+    from pcme.index.health import Description, Verified
     from pcme.index.tuning import Tuning
     from pcme.index.writer import OnConflict
 
@@ -96,16 +95,16 @@ def add(
     """
     from pcme.data import Problems
     from pcme.index import SearchIndex
-    from pcme.index.resolve import kinds_of, metadata_file, sources, with_metadata
+    from pcme.index.resolve import kinds_of, parse_items, read_metadata, with_metadata
 
     index, problems = SearchIndex.open(where, model), Problems(strict=strict)
     found = [
         source
         for given in items
-        for source in sources(given, kinds_of(kind), split or (), problems)
+        for source in parse_items(given, kinds_of(kind), split or (), problems)
     ]
     if metadata is not None:
-        found = with_metadata(found, metadata_file(metadata))
+        found = with_metadata(found, read_metadata(metadata))
     on_conflict: OnConflict = "replace" if replace else "skip"
     with progress_bars() as progress:
         done = index.add(found, on_conflict=on_conflict, problems=problems, progress=progress)
@@ -212,9 +211,9 @@ def tune(
     from dataclasses import asdict
 
     from pcme.index import SearchIndex
-    from pcme.index.resolve import query_lines
+    from pcme.index.resolve import read_queries
 
-    texts = None if queries is None else query_lines(queries)
+    texts = None if queries is None else read_queries(queries)
     with progress_bars() as progress:
         found = SearchIndex.open(where, model).tune(texts, target=recall, progress=progress)
     if as_json:

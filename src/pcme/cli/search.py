@@ -70,14 +70,14 @@ def search(
     for columns of lists.
     """
     from pcme.index import SearchIndex
-    from pcme.index.resolve import asked
+    from pcme.index.resolve import parse_query
 
     hits = SearchIndex.open(where, model).search(
-        asked(query),
+        parse_query(query),
         k,
-        all_of=[asked(one) for one in also or ()],
-        any_of=[asked(one) for one in instead or ()],
-        but_not=[asked(one) for one in unwanted or ()],
+        all_of=[parse_query(one) for one in also or ()],
+        any_of=[parse_query(one) for one in instead or ()],
+        but_not=[parse_query(one) for one in unwanted or ()],
         where=condition,
         kind=kind,
         exact=exact or None,
@@ -106,15 +106,15 @@ def _print(hits: Hits) -> None:
 
 def _summary(hits: Hits) -> str:
     """One line: how many match, and how sure that is."""
-    asked = hits.query
-    if asked.answerable is None:
+    query = hits.query
+    if query.answerable is None:
         return f"the nearest of {hits.searched:,}"
-    if asked.answerable:
-        text = f"about {asked.expected_matches or 0:,.0f} of {hits.searched:,} match"
+    if query.answerable:
+        text = f"about {query.expected_matches or 0:,.0f} of {hits.searched:,} match"
     else:
         text = f"nothing among {hits.searched:,} seems to match"
-    if asked.percentile is not None:
-        text += f"; this query is wider than {asked.percentile:.0f} % of others"
+    if query.percentile is not None:
+        text += f"; this query is wider than {query.percentile:.0f} % of others"
     return text
 
 

@@ -1,4 +1,4 @@
-"""Files of vectors, read with errors that say what is wrong with them."""
+"""Readers of NumPy and Parquet files of vectors, with errors that name the file and the column."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,76 +13,75 @@ from jaxtyping import Float, Float32
 from pcme.errors import DataError, FormatError
 from pcme.index.rows import metadata_table, without_row_numbers
 
-__all__ = ["mapped", "metadata_in", "one_of", "opened", "texts_in", "vectors_in"]
+__all__ = ["first_present", "map_numpy", "metadata_in", "open_parquet", "texts_in", "vectors_in"]
 
 
-def mapped(path: Path) -> Float[np.ndarray, "n d"]:
-    """The numbers in a .npy file, read when they are needed; a single vector is one row."""
+def map_numpy(path: Path) -> Float[np.ndarray, "n d"]:
+    """Map the numbers in a .npy file; a single vector is one row."""
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
     except (EOFError, OSError, ValueError) as error:
-        raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
-    found = found[None] if found.ndim == 1 else found
-    if found.ndim != 2 or found.dtype.kind != "f" or not len(found):
+        raise FormatError(f"{path}: is not a NumPy file of numbers ({error}).") from error
+    values = values[None] if values.ndim == 1 else values
+    if values.ndim != 2 or values.dtype.kind != "f" or not len(values):
         raise FormatError(
-            f"{path} must hold real numbers of shape [n, d] - got {found.dtype} {list(found.shape)}"
+            f"{path}: must hold real numbers of shape [n, d], got {values.dtype} "
+            f"{list(values.shape)}."
         )
-    numbers: Float[np.ndarray, "n d"] = found
-    return numbers
+    matrix: Float[np.ndarray, "n d"] = values
+    return matrix
 
 
-def opened(path: Path) -> pq.ParquetFile:
-    """A Parquet file whose columns have a name each."""
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file; an error where two columns have one name."""
     try:
         file = pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
-        raise FormatError(f"{path} is not a Parquet file - {error}") from error
+        raise FormatError(f"{path}: is not a Parquet file ({error}).") from error
     for name, count in Counter(file.schema_arrow.names).items():
         if count > 1:
-            raise FormatError(f'{path} has {count} columns "{name}" - rename one, or leave it out')
+            raise FormatError(f'{path}: has {count} columns "{name}". Rename one, or leave it out.')
     return file
 
 
-def one_of(names: Sequence[str], there: Sequence[str]) -> str | None:
-    """The first of these names that is there."""
-    return next((name for name in names if name in there), None)
+def first_present(names: Sequence[str], columns: Sequence[str]) -> str | None:
+    """The first of these names that is a column."""
+    return next((name for name in names if name in columns), None)
 
 
 def texts_in(table: pa.Table, name: str | None, path: Path) -> list[str | None] | None:
-    """A column as texts, whatever they were written as; None where there is no such column."""
+    """A column as texts, whatever its type; None where there is no such column."""
     if name is None:
         return None
     try:
-        found: list[str | None] = table[name].cast(pa.string()).to_pylist()
+        texts: list[str | None] = table[name].cast(pa.string()).to_pylist()
     except pa.ArrowException as error:
         raise FormatError(
-            f'{path}: the column "{name}" must hold texts - got {table[name].type}'
+            f'{path}: the column "{name}" must hold texts, got {table[name].type}.'
         ) from error
-    return found
+    return texts
 
 
 def vectors_in(table: pa.Table, name: str, path: Path) -> Float32[np.ndarray, "n d"]:
-    """A column of lists of one length."""
+    """A column of lists of one length as a matrix."""
     column = table[name]
     kind = column.type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (lists or pa.types.is_fixed_size_list(kind)) or not _is_number(kind.value_type):
         raise FormatError(
-            f'{path}: the column "{name}" must hold vectors, lists of numbers - got {kind}'
+            f'{path}: the column "{name}" must hold vectors, lists of numbers, got {kind}.'
         )
     if column.null_count:
-        raise DataError(f'{path}: {column.null_count:,} rows have no "{name}" - leave them out')
+        raise DataError(f'{path}: {column.null_count:,} rows have no "{name}". Leave them out.')
     lengths = pc.unique(pc.list_value_length(column)).to_pylist()
     if len(lengths) != 1 or not lengths[0]:
-        raise FormatError(
-            f'{path}: the vectors of "{name}" must all have one length - got {lengths}'
-        )
-    flat = pc.list_flatten(column).to_numpy()  # what Arrow lends is read-only, torch wants its own
+        raise FormatError(f'{path}: the vectors of "{name}" must have one length, got {lengths}.')
+    flat = pc.list_flatten(column).to_numpy()  # Arrow's memory is read-only, torch wants its own
     return np.require(flat, np.float32, ["C", "W"]).reshape(-1, lengths[0])
 
 
 def metadata_in(table: pa.Table, used: set[str | None]) -> pa.Table | None:
-    """The columns that are metadata: all but those that were used for something else."""
+    """The columns that are metadata: all but those used for something else."""
     names = [name for name in table.column_names if name not in used]
     return metadata_table(without_row_numbers(table.select(names)), len(table))
 

@@ -16,13 +16,13 @@ from pcme.scores.base import Score
 from pcme.scores.nearest import NearestPoints
 from pcme.uncertainty import Confidence
 
-__all__ = ["Encoder", "Picture"]
+__all__ = ["Encoder", "ImageLike"]
 
-Picture = str | Path | Image.Image
+ImageLike = str | Path | Image.Image
 
 
 class Encoder:
-    """A model in memory, or a folder that has one; its confidence, given or found beside it."""
+    """A model in memory, or in a folder; its confidence, given or found beside it."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Encoder:
         self._expected = expected
         self._model: Model | None = None
         self._confidence = confidence
-        self._looked = confidence is not None
+        self._confidence_loaded = confidence is not None
         if isinstance(model, Model):
             self._model = self._checked(model)
 
@@ -51,23 +51,23 @@ class Encoder:
 
     @property
     def model(self) -> Model:
-        """The model; an error when there is none, or when it is not the index's own."""
+        """The model; an error when there is none, or when the index was made with another."""
         if self._model is None:
-            self._model = self._checked(load(self._folder()))
+            self._model = self._checked(load(self._existing_folder()))
         return self._model
 
     @property
     def confidence(self) -> Confidence | None:
         """The model's confidence, where it was calibrated."""
-        if not self._looked and self.folder is not None and self.folder.is_dir():
+        if not self._confidence_loaded and self.folder is not None and self.folder.is_dir():
             self._confidence = Confidence.load(self.folder)
             if self._confidence is not None and self._model is None:
-                self._model = self._checked(load(self.folder))  # its confidence, not another's
-        self._looked = True
+                self._model = self._checked(load(self.folder))  # not another model's confidence
+        self._confidence_loaded = True
         return self._confidence
 
     def settings(self) -> Settings:
-        """What an index of this model's embeddings is made for."""
+        """The settings of an index of this model's embeddings."""
         model = self.model
         folder = None if self.folder is None else str(self.folder.resolve())
         recipe, method = model.recipe.name, model.recipe.method.kind
@@ -79,26 +79,26 @@ class Encoder:
         )
 
     def text(self, query: str) -> tuple[Embedding, str | None]:
-        """A text's embedding, and what is doubtful about it."""
+        """The embedding of a text, and a reason to doubt it, if there is one."""
         model = self.model
         words = model.tokeniser.split(query)
         if not words:
-            raise DataError(f"the query has no words - got {query!r:.60} - say what to look for")
+            raise DataError(f"query: has no words, got {query!r:.60}. Describe what to look for.")
         note = None
         if isinstance(model.tokeniser, Vocab) and not model.tokeniser.known(words):
             note = f"the model knows none of these words: {' '.join(words)[:80]}"
         return model.encode_captions([query]), note
 
-    def pictures(self, pictures: Sequence[Picture]) -> Embedding:
-        """The embeddings of pictures."""
-        return self.model.encode_images(pictures)
+    def images(self, images: Sequence[ImageLike]) -> Embedding:
+        """The embeddings of images."""
+        return self.model.encode_images(images)
 
     def captions(self, texts: Sequence[str]) -> Embedding:
         """The embeddings of captions."""
         return self.model.encode_captions(texts)
 
     def _score(self) -> Score:
-        """The model's score; of a single point the nearest is the only one."""
+        """The model's score; with a single point per item `nearest` is `mean`."""
         score = self.model.score()
         return create("mean") if isinstance(score, NearestPoints) else score
 
@@ -106,33 +106,32 @@ class Encoder:
         heads = self.model.method.heads(self.model.recipe.dim)
         if heads.points > 1:
             raise ConfigError(
-                f"this model makes {heads.points} points of an item, an index holds one - use a "
-                "model with Gaussians, or with one point an item"
+                f"model: an index holds one point per item, got {heads.points}. Use a model with "
+                "Gaussians, or with one point per item."
             )
         return heads.covariance
 
-    def _folder(self) -> Path:
+    def _existing_folder(self) -> Path:
         if self.folder is None and self._expected is None:
             raise ConfigError(
-                "this is an index of vectors without a model - search it by a vector (a .npy file, "
-                "a Gaussian, Points), or make one with a model"
+                "model: the index has none, it holds vectors. Search it by a vector (a .npy file, "
+                "a Gaussian, Points), or create an index with a model."
             )
         if self.folder is None:
             raise ConfigError(
-                f"the index does not know where its model is ({self._expected}) - open it with "
-                "model=... (--model)"
+                f"model: its folder is unknown ({self._expected}). Open the index with model=... "
+                "(--model)."
             )
         if not self.folder.is_dir():
             raise ConfigError(
-                f"there is no model in {self.folder} - say where it is now with model=... (--model)"
+                f"{self.folder}: no model there. Say where it is now with model=... (--model)."
             )
         return self.folder
 
     def _checked(self, model: Model) -> Model:
-        if self._expected is not None and (found := digest(model)) != self._expected.digest:
+        if self._expected is not None and (other := digest(model)) != self._expected.digest:
             raise FormatError(
-                f"this is not the model that the index was made with - it was {self._expected}, "
-                f"this one has digest {found[:12]} (recipe {model.recipe.name}) - use that one, or "
-                "make a new index"
+                f"model: the index was made with {self._expected}, got digest {other[:12]} (recipe "
+                f"{model.recipe.name}). Use the index's model, or create a new index."
             )
         return model.eval()

@@ -12,11 +12,11 @@ from pcme.embedding import Embedding, Gaussian, joined
 from pcme.index.density_scan import DensityScan
 from pcme.index.distance_scan import DistanceScan
 from pcme.index.lifts import DISTANCES
+from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.resident import Resident
 from pcme.index.scans import SCORED, Found, PlainScan, Scan, best_first
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.index.wanted import Answer, Wanted
 from pcme.scores.combine import Calibrate
 from pcme.scores.densities import DensityScore
 
@@ -37,12 +37,12 @@ class InMemory:
 
     def answers(
         self,
-        wanted: list[Wanted],
+        wanted: list[EncodedQuery],
         k: int,
         *,
         where: str | None = None,
         calibrate: Calibrate | None = None,
-    ) -> list[Answer]:
+    ) -> list[Ranked]:
         """The k best for each; simple queries together, in one scan."""
         self.resident.refresh(self.store)
         rows = self._rows(where)
@@ -55,20 +55,20 @@ class InMemory:
 
     def _simple(
         self, queries: Embedding, k: int, rows: Int64[np.ndarray, " m"] | None
-    ) -> list[Answer]:
+    ) -> list[Ranked]:
         found = self.scan.top(queries, k, rows)
         others, scores = self._sampled(queries, rows, min(len(one.pool) for one in found))
         return [self._answer(one, others, row) for one, row in zip(found, scores, strict=True)]
 
     def among(
         self,
-        one: Wanted,
+        one: EncodedQuery,
         seq: Int64[np.ndarray, " m"],
         k: int,
         *,
         where: str | None = None,
         calibrate: Calibrate | None = None,
-    ) -> Answer:
+    ) -> Ranked:
         """The k best of those that were proposed, known by `seq`."""
         self.resident.refresh(self.store)
         rows, places = self._rows(where), self.resident.places(seq)
@@ -90,9 +90,9 @@ class InMemory:
 
     def _answer(
         self, found: Found, others: Int64[np.ndarray, " s"], scores: Float32[np.ndarray, " s"]
-    ) -> Answer:
+    ) -> Ranked:
         """`scores` are those of `others`, of which some may have been in the pool anyway."""
-        return Answer(
+        return Ranked(
             [self.resident.ids[n] for n in found.places.tolist()],
             found.scores,
             uncertainties(self.resident.embedding[torch.from_numpy(found.places)]),
@@ -129,11 +129,11 @@ class InMemory:
 
     def _combined(
         self,
-        one: Wanted,
+        one: EncodedQuery,
         k: int,
         rows: Int64[np.ndarray, " m"] | None,
         calibrate: Calibrate | None,
-    ) -> Answer:
+    ) -> Ranked:
         whole = self.resident.embedding
         places = np.arange(len(whole)) if rows is None else rows
         parts = [
@@ -143,7 +143,7 @@ class InMemory:
         scores = np.concatenate(parts) if parts else np.empty(0)
         order = best_first(scores, lambda n: self.resident.ids[places[n]], k)
         best = places[order]
-        return Answer(
+        return Ranked(
             [self.resident.ids[n] for n in best.tolist()],
             scores[order],
             uncertainties(whole[torch.from_numpy(best)]),

@@ -1,4 +1,4 @@
-"""Embeddings as a Parquet file: what `pcme embed` writes, and any index or table tool reads."""
+"""Export: the embeddings of items as a Parquet file, which `pcme embed` writes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.encoder import Encoder
-from pcme.index.items import Captions, Pictures, Source, require_distinct
-from pcme.index.rows import Rows, checked_ids, numbers, vectors_column
+from pcme.index.items import Captions, Images, Source, chunks, require_distinct
+from pcme.index.rows import Rows, checked_ids
 from pcme.index.vector_files import MODEL
 from pcme.model.digest import digest
 
@@ -26,10 +26,11 @@ def embed_to(
     problems: Problems,
     progress: Progress = silent,
 ) -> int:
-    """Embed all items and write them, a row each, whole or not at all; says how many there are.
+    """Embed all items and write one row per item, atomically; return the number of rows.
 
     Columns: id, kind, path, text, mean, log_sigma (natural log of the standard deviation), and the
-    metadata of the first items. The schema notes the model, so that no index of another takes them.
+    metadata of the first items. The schema notes the model, so that an index of another model
+    refuses the file.
     """
     _require_embeddable(path, encoder, sources)
     note = {MODEL: digest(encoder.model)}
@@ -37,58 +38,47 @@ def embed_to(
     try:
         with files.replacing(path) as draft:
             writer: pq.ParquetWriter | None = None
-            for source in sources:
-                for start in range(0, len(source.ids), source.chunk):
-                    places = range(start, min(len(source.ids), start + source.chunk))
-                    rows = source.rows(places, encoder, problems)
-                    if rows is not None:
-                        table = _table(rows)
-                        writer = writer or pq.ParquetWriter(draft, table.schema.with_metadata(note))
-                        writer.write_table(_like(table, writer.schema))
-                        written += len(rows)
-                    done += len(places)
-                    progress("items", done, total)
+            for source, indices in ((one, some) for one in sources for some in chunks(one)):
+                rows = source.rows(indices, encoder, problems)
+                if rows is not None:
+                    table = _table(rows)
+                    writer = writer or pq.ParquetWriter(draft, table.schema.with_metadata(note))
+                    writer.write_table(_conform(table, writer.schema))
+                    written += len(rows)
+                done += len(indices)
+                progress("items", done, total)
             if writer is None:
-                raise DataError(f"none of the {total:,} items can be used - {problems.summary()}")
+                raise DataError(f"none of the {total:,} items can be used: {problems.summary()}")
             writer.close()
     except OSError as error:
-        raise FormatError(f"{path} cannot be written - {error.strerror or error}") from error
+        raise FormatError(f"{path}: cannot be written, {error.strerror or error}.") from error
     return written
 
 
 def _require_embeddable(path: Path, encoder: Encoder, sources: Sequence[Source]) -> None:
-    """An error that says why these items cannot be embedded, or not be written there."""
+    """Refuse items that cannot be embedded, or not be written there."""
     if path.suffix != ".parquet":
-        raise ConfigError(f"{path}: embeddings are written as .parquet")
+        raise ConfigError(f'{path}: must be a .parquet file, got "{path.suffix}".')
     for source in sources:
-        if not isinstance(source, Pictures | Captions):
+        if not isinstance(source, Images | Captions):
             raise ConfigError(
-                f'"{next(iter(source.ids), "")}" is a vector already - pictures and captions can '
-                "be embedded - leave files of vectors out"
+                f'"{next(iter(source.ids), "")}": is a vector already. Only images and captions '
+                "can be embedded; leave files of vectors out."
             )
     require_distinct(sources)
-    checked_ids([one for source in sources for one in source.ids])  # nor the same item twice
-    encoder.settings()  # refuses a model that makes several points of an item: a row has one
+    checked_ids([name for source in sources for name in source.ids])  # nor the same item twice
+    encoder.settings()  # refuses a model with several points per item: a row has one
 
 
 def _table(rows: Rows) -> pa.Table:
-    mean, log_sigma = numbers(rows.embedding)
-    found = {
-        "id": pa.array(rows.ids, pa.string()),
-        "kind": pa.array(rows.kinds, pa.string()),
-        "path": pa.array(rows.paths or [None] * len(rows), pa.string()),
-        "text": pa.array(rows.texts or [None] * len(rows), pa.string()),
-        "mean": vectors_column(mean),
-    }
-    if log_sigma is not None:
-        found["log_sigma"] = vectors_column(log_sigma)
-    for name in rows.metadata.column_names if rows.metadata is not None else ():
-        found[name] = rows.metadata[name]  # type: ignore[index]
-    return pa.table(found)
+    table = pa.table(rows.columns())
+    for name in [] if rows.metadata is None else rows.metadata.column_names:
+        table = table.append_column(name, rows.metadata[name])  # type: ignore[index]
+    return table
 
 
-def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With these columns: others are left out, missing ones are empty."""
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of the first: others are left out, missing ones are null."""
     columns = [
         _cast(table[field.name], field)
         if field.name in table.column_names
@@ -103,6 +93,6 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return values.cast(field.type)
     except pa.ArrowException as error:
         raise DataError(
-            f'"{field.name}" is {field.type} for the first items and {values.type} for others - '
-            "embed them to a file each"
+            f'column "{field.name}": is {field.type} for the first items, got {values.type} for '
+            "others. Embed them to one file each."
         ) from error

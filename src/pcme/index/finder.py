@@ -1,43 +1,43 @@
-"""Finder: the reading half of an index; chooses how to search, and begins anew when it must."""
+"""Finder: the reading half of an index; chooses between exact and approximate search."""
 
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pcme.errors import DataError, FormatError
-from pcme.index.approximate import Approximate, lift_in, streamed
+from pcme.index.ann import lift_in
+from pcme.index.approximate import Approximate, stream
 from pcme.index.encoder import Encoder
 from pcme.index.exact import InMemory
+from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.resident import bytes_of
 from pcme.index.rows import INTERNAL
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import Tuning, tuning_in
 from pcme.index.values import Exact
-from pcme.index.wanted import Answer, Wanted
 from pcme.scores.combine import Calibrate
 
-__all__ = ["MEMORY_LIMIT", "SMALL", "Finder", "Found"]
+__all__ = ["MEMORY_LIMIT", "SMALL", "Finder", "SearchResult"]
 
 SMALL = 50_000
-"""Up to so many items every search is exact, unless it is told not to be."""
+"""Up to this many items every search is exact, unless exact=False is given."""
 MEMORY_LIMIT = 4 << 30
-"""Bytes of embeddings that exact searches keep in memory; beyond it they are streamed."""
-TRIES = 4
-"""Times that a search begins anew, in the newest version, after a file could not be read."""
-
+"""Bytes of embeddings that exact searches hold in memory; beyond it they are streamed."""
+RETRIES = 4
+"""Times that a search starts over, in the newest version, after a file could not be read."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Found:
-    """The answers to some queries, and all that is known of the items in them, by id."""
+class SearchResult:
+    """The ranked ids of some queries, and {id: row} of all items among them."""
 
-    answers: list[Answer]
-    known: dict[str, dict[str, Any]]
+    ranked: list[Ranked]
+    rows: dict[str, dict[str, Any]]
 
 
 class Finder:
@@ -46,90 +46,88 @@ class Finder:
     def __init__(self, settings: Settings, store: Store, encoder: Encoder) -> None:
         self.settings, self.store, self.encoder = settings, store, encoder
         self.memory = InMemory(settings, store)
-        self._engine: tuple[Tuning, Approximate] | None = None
+        self._approximate: tuple[Tuning, Approximate] | None = None
         self._lock = threading.RLock()
 
-    def found(
-        self, wanted: list[Wanted], k: int, *, where: str | None, exact: bool | None
-    ) -> Found:
+    def search(
+        self, queries: list[EncodedQuery], k: int, *, where: str | None, exact: bool | None
+    ) -> SearchResult:
         """The k best for each query, in the newest version of the index."""
-        return self._again(lambda: self._found(wanted, k, where, exact))
+
+        def read() -> SearchResult:
+            self.store.refresh()
+            if not self.store.count():
+                raise DataError(f"{self.store.uri}: is empty. Add items first (`pcme index add`).")
+            ranked = self._rank(queries, k, where, exact)
+            ids = sorted({name for one in ranked for name in one.ids})
+            columns = [name for name in self.store.schema.names if name not in INTERNAL]
+            rows = self.store.with_ids(ids, columns).to_pylist()
+            return SearchResult(ranked, {row["id"]: row for row in rows})
+
+        return self._retry(read)
 
     def ids(self, where: str | None) -> list[str]:
-        """The ids of all items, or of those that match a filter, in the order they were added."""
+        """The ids of all items, or of those that match a filter, in write order."""
 
         def read() -> list[str]:
-            with self._lock:
-                self.store.version()
-                rows = self.store.read(["id", "seq"], where).sort_by("seq")
-            found: list[str] = rows["id"].to_pylist()
-            return found
+            self.store.refresh()
+            ids: list[str] = self.store.read(["id", "seq"], where).sort_by("seq")["id"].to_pylist()
+            return ids
 
-        return self._again(read)
+        return self._retry(read)
 
-    def exact(self, wanted: list[Wanted], k: int, where: str | None = None) -> list[Answer]:
-        """The k best by a search through everything: in memory as far as that goes, or streamed."""
+    def exact(self, queries: list[EncodedQuery], k: int, where: str | None = None) -> list[Ranked]:
+        """The k best by exact search: in memory as far as that goes, or streamed."""
+        calibrate = self._calibrate
         with self._lock:
             if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
-                return self.memory.answers(wanted, k, where=where, calibrate=self._calibrate)
+                return self.memory.answers(queries, k, where=where, calibrate=calibrate)
             score = Exact(self.settings.score.create())
             return [
-                streamed(self.store, score, one, k, where=where, calibrate=self._calibrate)
-                for one in wanted
+                stream(self.store, score, query, k, where=where, calibrate=calibrate)
+                for query in queries
             ]
 
-    @staticmethod
-    def _again(read: Callable[[], T]) -> T:
-        """What is read; once more where a file has gone, for perhaps it has been compacted."""
-        for _ in range(TRIES):
-            with suppress(FormatError):
-                return read()
-        return read()
-
     def load(self) -> None:
-        """Take all embeddings into memory."""
+        """Load all embeddings into memory."""
         with self._lock:
             self.memory.resident.refresh(self.store)
 
-    def _found(self, wanted: list[Wanted], k: int, where: str | None, exact: bool | None) -> Found:
+    def _retry(self, read: Callable[[], T]) -> T:
+        """Read, and start over where a file has gone: another process may have compacted."""
+        for _ in range(RETRIES):
+            with suppress(FormatError), self._lock:
+                return read()
         with self._lock:
-            self.store.version()
-            if not self.store.count():
-                raise DataError(
-                    f"{self.store.uri} is empty - add something first (`pcme index add`)"
-                )
-            answers = self._answers(wanted, k, where, exact)
-            ids = sorted({one for answer in answers for one in answer.ids})
-            columns = [name for name in self.store.schema.names if name not in INTERNAL]
-            rows = self.store.with_ids(ids, columns).to_pylist()
-        return Found(answers, {row["id"]: row for row in rows})
+            return read()
 
-    def _answers(
-        self, wanted: list[Wanted], k: int, where: str | None, exact: bool | None
-    ) -> list[Answer]:
-        """By the engine where it was tuned and the index is large, or exactness is waived."""
+    def _rank(
+        self, queries: list[EncodedQuery], k: int, where: str | None, exact: bool | None
+    ) -> list[Ranked]:
+        """Approximately where the index is tuned, and either large or exactness is waived."""
         tuning = None if exact else tuning_in(self.store)
         small = self.store.count() <= SMALL
         if tuning is None or (exact is None and (small or not tuning.worthwhile)):
-            return self.exact(wanted, k, where)
-        return [self._approximately(one, k, where, tuning) for one in wanted]
+            return self.exact(queries, k, where)
+        return [self._search_approximately(query, k, where, tuning) for query in queries]
 
-    def _approximately(self, one: Wanted, k: int, where: str | None, tuning: Tuning) -> Answer:
-        """Proposals by the engine; their scores from memory, if all is there anyway."""
-        engine, effort = self._engine_of(tuning), tuning.chosen.effort
+    def _search_approximately(
+        self, query: EncodedQuery, k: int, where: str | None, tuning: Tuning
+    ) -> Ranked:
+        """Candidates from the ANN index; their scores from memory, if all is there anyway."""
+        approximate, effort = self._approximate_for(tuning), tuning.chosen.effort
         if not len(self.memory.resident):
-            return engine.answer(one, k, effort, where=where, calibrate=self._calibrate)
-        wider = replace(effort, shortlist=max(k, effort.shortlist))
-        seq = engine.proposed(one, wider, ["seq"], where)["seq"].to_numpy()
-        return self.memory.among(one, seq, k, where=where, calibrate=self._calibrate)
+            return approximate.search(query, k, effort, where=where, calibrate=self._calibrate)
+        seq = approximate.propose(query, k, effort, ["seq"], where)["seq"].to_numpy()
+        return self.memory.among(query, seq, k, where=where, calibrate=self._calibrate)
 
-    def _engine_of(self, tuning: Tuning) -> Approximate:
-        """Made anew whenever the index was tuned anew: its vectors are then others."""
-        if self._engine is None or self._engine[0] != tuning:
+    def _approximate_for(self, tuning: Tuning) -> Approximate:
+        """One per tuning: another tuning may have replaced the vectors."""
+        if self._approximate is None or self._approximate[0] != tuning:
             lift = lift_in(self.settings, self.store)
             assert lift is not None  # it was tuned
-            self._engine = tuning, Approximate(self.settings, self.store, lift)
-        return self._engine[1]
+            self._approximate = tuning, Approximate(self.settings, self.store, lift)
+        return self._approximate[1]
 
     @property
     def _calibrate(self) -> Calibrate | None:

@@ -1,4 +1,4 @@
-"""From scores to what they mean: calibrated probabilities, expected matches, "nothing here"."""
+"""Interpreter: from scores to calibrated probabilities, expected matches, "nothing matches"."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,103 +9,99 @@ from jaxtyping import Float, Float64
 
 from pcme.errors import ConfigError
 from pcme.index.hits import Hit, Hits, QueryInfo
+from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.rows import metadata_of
-from pcme.index.wanted import Answer, Wanted
 from pcme.uncertainty import Confidence
 
-__all__ = ["SURE", "Judge"]
+__all__ = ["Interpreter"]
 
-SURE = 0.5
-"""Without calibration, a best match below this probability is none."""
+LEAST_P = 0.5
+"""Without calibration, a best match below this probability counts as none."""
 
 
 @dataclass(frozen=True)
-class Judge:
-    """Knows whether scores are log probabilities, and how they were calibrated, if at all."""
+class Interpreter:
+    """Knows whether scores are log probabilities, and how they are calibrated, if at all."""
 
     is_probability: bool
     confidence: Confidence | None
-    least: float | None = None
-    """From which best p on to answer; None leaves it to the confidence."""
+    least_p: float | None = None
+    """The least best p of an answerable query; None leaves it to the confidence."""
 
     @classmethod
     def covering(
         cls, is_probability: bool, confidence: Confidence | None, min_coverage: float | None
-    ) -> "Judge":
-        """One that answers at least this share of the calibration's queries, the surest ones."""
+    ) -> "Interpreter":
+        """One that answers at least this share of the answerable calibration queries."""
         if min_coverage is None:
             return cls(is_probability, confidence)
         if confidence is None or not is_probability:
             raise ConfigError(
-                "min_coverage needs a calibrated model - run `pcme calibrate` on it first"
+                "min_coverage: the model is not calibrated. Run `pcme calibrate` on it first."
             )
-        return cls(
-            is_probability, confidence, confidence.threshold(min_coverage=min_coverage).value
-        )
+        least_p = confidence.threshold(min_coverage=min_coverage).value
+        return cls(is_probability, confidence, least_p)
 
-    def hits(self, wanted: Wanted, answer: Answer, known: Mapping[str, dict[str, Any]]) -> Hits:
-        """The hits; `known` has the row of each, but for one that was deleted a moment ago."""
-        p = self._probability(wanted, answer.scores) if self.is_probability else None
-        raw = self._raw(answer.scores) if self.is_probability and not wanted.combined else None
+    def hits(self, query: EncodedQuery, ranked: Ranked, rows: Mapping[str, dict[str, Any]]) -> Hits:
+        """The hits of a query; `rows` are those of its ids, less any that were just deleted."""
+        p = self._probability(query, ranked.scores) if self.is_probability else None
+        raw = _raw(ranked.scores) if self.is_probability and not query.combined else None
         hits = [
             Hit(
                 rank=n + 1,
-                id=one,
-                kind=known[one]["kind"],
-                score=float(answer.scores[n]),
+                id=name,
+                kind=rows[name]["kind"],
+                score=float(ranked.scores[n]),
                 match_probability=None if p is None else float(p[n]),
                 raw_probability=None if raw is None else float(raw[n]),
-                uncertainty=None if answer.uncertainty is None else answer.uncertainty[n],
-                path=known[one]["path"],
-                text=known[one]["text"],
-                metadata=metadata_of(known[one]),
+                uncertainty=None if ranked.uncertainty is None else ranked.uncertainty[n],
+                path=rows[name]["path"],
+                text=rows[name]["text"],
+                metadata=metadata_of(rows[name]),
             )
-            for n, one in enumerate(answer.ids)
-            if one in known
+            for n, name in enumerate(ranked.ids)
+            if name in rows
         ]
-        asked = self._asked(wanted, answer, p)
-        return Hits(asked, tuple(hits), answer.searched, self.confidence is not None, answer.exact)
+        info = self._query_info(query, ranked, p)
+        return Hits(info, tuple(hits), ranked.searched, self.confidence is not None, ranked.exact)
 
-    def answerable(self, best: float, searched: int) -> bool:
-        """Whether the best p of so many items is good enough to say that something matches."""
+    def answerable(self, best_p: float, searched: int) -> bool:
+        """Whether the best p among this many items is high enough to say that something matches."""
         if not searched:
             return False
-        if self.least is not None:
-            return best >= self.least
+        if self.least_p is not None:
+            return best_p >= self.least_p
         if self.confidence is None:
-            return best >= SURE
-        return self.confidence.answerable(best, gallery=searched)
+            return best_p >= LEAST_P
+        return self.confidence.answerable(best_p, gallery=searched)
 
-    def _asked(
-        self, wanted: Wanted, answer: Answer, p: Float64[np.ndarray, " k"] | None
+    def _query_info(
+        self, query: EncodedQuery, ranked: Ranked, p: Float64[np.ndarray, " k"] | None
     ) -> QueryInfo:
         if p is None:
-            return QueryInfo(wanted.uncertainty(), None, None, None, wanted.note)
-        expected = answer.expected(lambda scores: self._probability(wanted, scores))
-        best = float(p[0]) if len(p) else 0.0
+            return QueryInfo(query.uncertainty(), None, None, None, query.note)
+        expected = ranked.expected_matches(lambda scores: self._probability(query, scores))
+        best_p = float(p[0]) if len(p) else 0.0
+        answerable = query.note is None and self.answerable(best_p, ranked.searched)
         return QueryInfo(
-            wanted.uncertainty(),
-            self._percentile(wanted),
-            expected,
-            wanted.note is None and self.answerable(best, answer.searched),
-            wanted.note,
+            query.uncertainty(), self._percentile(query), expected, answerable, query.note
         )
 
     def _probability(
-        self, wanted: Wanted, scores: Float[np.ndarray, " n"]
+        self, query: EncodedQuery, scores: Float[np.ndarray, " n"]
     ) -> Float64[np.ndarray, " n"]:
-        """Calibrated where it can be; the parts of a combination have been before."""
-        if self.confidence is None or wanted.combined is not None:
-            return self._raw(scores)
+        """Calibrated where possible; the parts of a combination have been calibrated before."""
+        if self.confidence is None or query.combined is not None:
+            return _raw(scores)
         return self.confidence.probability(scores)
 
-    @staticmethod
-    def _raw(scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-        found: Float64[np.ndarray, " n"] = np.exp(np.minimum(scores.astype(np.float64), 0.0))
-        return found
-
-    def _percentile(self, wanted: Wanted) -> float | None:
-        u = wanted.uncertainty()
-        if self.confidence is None or u is None or wanted.side is None:
+    def _percentile(self, query: EncodedQuery) -> float | None:
+        uncertainty = query.uncertainty()
+        if self.confidence is None or uncertainty is None or query.side is None:
             return None
-        return float(self.confidence.percentile(u, side=wanted.side))
+        return float(self.confidence.percentile(uncertainty, side=query.side))
+
+
+def _raw(scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    p: Float64[np.ndarray, " n"] = np.exp(np.minimum(scores.astype(np.float64), 0.0))
+    return p

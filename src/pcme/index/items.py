@@ -1,7 +1,7 @@
-"""Sources: what `SearchIndex.add` takes: ids that are known at once, embeddings made on demand.
+"""Sources: the items that `SearchIndex.add` takes, with ids known at once, embedded on demand.
 
-Items that are in an index already are then never decoded or encoded again: an interrupted `add` is
-gone on with by calling it again.
+Items that are in an index already are never decoded or encoded again, so that an interrupted `add`
+resumes by calling it again.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import torch
+from jaxtyping import Shaped
 from PIL import Image
+from torch import Tensor
 
 from pcme.data.arrays import Stored
 from pcme.data.dataset import CaptionDataset, Files, ImageSource, Subset
@@ -22,39 +24,99 @@ from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
-from pcme.index.encoder import Encoder, Picture
-from pcme.index.origins import Origin, origins_of
-from pcme.index.rows import Kind, Rows, checked_ids, metadata_table
+from pcme.index.encoder import Encoder, ImageLike
+from pcme.index.rows import Kind, Rows, checked_ids, metadata_table, take
 
-__all__ = ["Captions", "Embeddings", "ImageList", "Pictures", "Source"]
-__all__ += ["captions_of", "images_below", "images_of", "require_distinct"]
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of an item before it is embedded; tells apart two items of one id.
+
+    >>> photo = Origin("image", "/a/1.jpg")
+    >>> photo.contradicts(Origin("image", "/b/1.jpg")), photo.agrees(Origin("image", "/a/1.jpg"))
+    (True, True)
+    >>> nothing = Origin("image")
+    >>> nothing.contradicts(photo), nothing.agrees(photo)
+    (False, False)
+    """
+
+    kind: Kind
+    path: str | None = None
+    text: str | None = None
+
+    def __str__(self) -> str:
+        text = None if self.text is None else f'"{self.text:.60}"'
+        return f"the {self.kind} {self.path or text or 'without path or text'}"
+
+    def contradicts(self, other: "Origin") -> bool:
+        """Whether these are certainly two items."""
+        return self.kind != other.kind or any(a != b for a, b in self._compared(other))
+
+    def agrees(self, other: "Origin") -> bool:
+        """Whether these are certainly one item."""
+        return bool(self._compared(other)) and not self.contradicts(other)
+
+    def _compared(self, other: "Origin") -> list[tuple[str, str]]:
+        """The facts known of both."""
+        pairs = ((self.path, other.path), (self.text, other.text))
+        return [(a, b) for a, b in pairs if a is not None and b is not None]
+
+
+Texts = list[str | None] | None
+
+
+def origins_of(kinds: Sequence[Kind], paths: Texts, texts: Texts) -> list[Origin]:
+    """The origins of items."""
+    nothing = [None] * len(kinds)
+    return [Origin(*facts) for facts in zip(kinds, paths or nothing, texts or nothing, strict=True)]
 
 
 class Source(ABC):
-    """Items with ids."""
+    """Items with ids; `indices` count them from 0."""
 
     kind: Kind
     ids: Sequence[str]
+    metadata: pa.Table | None = None
     chunk: int
     """Items that are embedded and written at once."""
 
     @abstractmethod
-    def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
-        """These items, embedded; those that cannot be used are reported and left out."""
+    def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
+        """Embed these items; unusable ones are reported and left out."""
 
-    @abstractmethod
-    def origins(self, places: Sequence[int]) -> list[Origin]:
-        """Where these items come from, known before they are embedded."""
+    def paths_of(self, indices: Sequence[int]) -> Texts:
+        """The files of these items; None where they have none."""
+        return None
+
+    def texts_of(self, indices: Sequence[int]) -> Texts:
+        """The words of these items; None where they have none."""
+        return None
+
+    def origins(self, indices: Sequence[int]) -> list[Origin]:
+        """The origins of these items, known before they are embedded."""
+        return origins_of(
+            [self.kind] * len(indices), self.paths_of(indices), self.texts_of(indices)
+        )
 
     @property
     def model(self) -> str | None:
-        """The digest of the model that these are embeddings of, where that is known."""
+        """The digest of the model that made these embeddings, where that is known."""
         return None
+
+    def _rows(self, indices: Sequence[int], embedding: Embedding) -> Rows:
+        return Rows(
+            [self.ids[n] for n in indices],
+            [self.kind] * len(indices),
+            embedding,
+            self.paths_of(indices),
+            self.texts_of(indices),
+            None if self.metadata is None else self.metadata.take(list(indices)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings(Source):
-    """Embeddings that are there already."""
+    """Embeddings that exist already."""
 
     ids: Sequence[str]
     embedding: Embedding
@@ -66,28 +128,26 @@ class Embeddings(Source):
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.embedding):
-            raise DataError(f"{len(self.ids):,} ids for {len(self.embedding):,} embeddings")
+            raise DataError(
+                f"ids: must be one per embedding ({len(self.embedding):,}), got {len(self.ids):,}."
+            )
 
-    def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
-        """They need nothing."""
-        return Rows(
-            [self.ids[n] for n in places],
-            [self.kind] * len(places),
-            self.embedding[torch.tensor(places)],
-            _picked(self.paths, places),
-            _picked(self.texts, places),
-            None if self.metadata is None else self.metadata.take(list(places)),
-        )
+    def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
+        """The rows; nothing is computed."""
+        return self._rows(indices, self.embedding[torch.tensor(indices)])
 
-    def origins(self, places: Sequence[int]) -> list[Origin]:
-        """As they were given."""
-        kinds = [self.kind] * len(places)
-        return origins_of(kinds, _picked(self.paths, places), _picked(self.texts, places))
+    def paths_of(self, indices: Sequence[int]) -> Texts:
+        """The paths given."""
+        return take(self.paths, indices)
+
+    def texts_of(self, indices: Sequence[int]) -> Texts:
+        """The texts given."""
+        return take(self.texts, indices)
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures(Source):
-    """Images to be decoded and encoded; `vectors` take the place of pixels where they are given."""
+class Images(Source):
+    """Images to be decoded and encoded; `vectors` replace pixels where they are given."""
 
     images: ImageSource
     ids: Sequence[str]
@@ -96,46 +156,35 @@ class Pictures(Source):
     kind: Kind = "image"
     chunk: int = 512
 
-    def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
-        """Decoded in threads, encoded in batches."""
-        kept, parts = [], []
-        for some, inputs in self._inputs(places, encoder, problems):
-            kept += some
+    def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
+        """Decode in threads, encode in batches."""
+        usable, parts = [], []
+        for some, inputs in self._inputs(indices, encoder, problems):
+            usable += some
             with torch.no_grad():
                 parts.append(encoder.model.embed_images(inputs))
-        if not kept:
-            return None
-        return Rows(
-            [self.ids[n] for n in kept],
-            [self.kind] * len(kept),
-            joined(parts),
-            paths=self._paths(kept),
-            metadata=None if self.metadata is None else self.metadata.take(kept),
-        )
+        return self._rows(usable, joined(parts)) if usable else None
 
-    def origins(self, places: Sequence[int]) -> list[Origin]:
-        """Their files."""
-        return origins_of([self.kind] * len(places), self._paths(places), None)
-
-    def _paths(self, places: Sequence[int]) -> list[str | None]:
-        paths = [self.images.path(n) for n in places]
+    def paths_of(self, indices: Sequence[int]) -> Texts:
+        """The files, resolved."""
+        paths = [self.images.path(n) for n in indices]
         return [None if path is None else str(path.resolve()) for path in paths]
 
     def _inputs(
-        self, places: Sequence[int], encoder: Encoder, problems: Problems
-    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        self, indices: Sequence[int], encoder: Encoder, problems: Problems
+    ) -> Iterator[tuple[list[int], Shaped[Tensor, "b ..."]]]:
         if self.vectors is not None:
-            yield list(places), torch.stack([self.vectors.row(n) for n in places])
+            yield list(indices), torch.stack([self.vectors.row(n) for n in indices])
             return
-        wanted = Subset(self.images, np.asarray(places, np.int64))
+        subset = Subset(self.images, np.asarray(indices, np.int64))
         transform = encoder.model.transform
-        for rows, pixels in image_batches(wanted, transform, batch_size=64, problems=problems):
-            yield [places[n] for n in rows.tolist()], pixels
+        for rows, pixels in image_batches(subset, transform, batch_size=64, problems=problems):
+            yield [indices[n] for n in rows.tolist()], pixels
 
 
 @dataclass(frozen=True, eq=False)
 class Captions(Source):
-    """Texts to be encoded."""
+    """Texts to be encoded; `vectors` replace words where they are given."""
 
     texts: Sequence[str]
     ids: Sequence[str]
@@ -144,86 +193,87 @@ class Captions(Source):
     kind: Kind = "caption"
     chunk: int = 2048
 
-    def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
-        """Encoded in batches; a text without words is left out."""
+    def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
+        """Encode in batches; a text without words is reported and left out."""
         if self.vectors is not None:
-            kept = list(places)
             with torch.no_grad():
-                vectors = torch.stack([self.vectors.row(n) for n in kept])
-                embedding = encoder.model.embed_caption_vectors(vectors)
-        else:
-            kept = [n for n in places if self._has_words(n, encoder, problems)]
-            if not kept:
-                return None
-            embedding = encoder.captions([self.texts[n] for n in kept])
-        texts = [self.texts[n] for n in kept]
-        metadata = None if self.metadata is None else self.metadata.take(kept)
-        ids, kinds = [self.ids[n] for n in kept], [self.kind] * len(kept)
-        return Rows(ids, kinds, embedding, None, texts, metadata)
+                vectors = torch.stack([self.vectors.row(n) for n in indices])
+                return self._rows(indices, encoder.model.embed_caption_vectors(vectors))
+        usable = [n for n in indices if self._has_words(n, encoder, problems)]
+        if not usable:
+            return None
+        return self._rows(usable, encoder.captions([self.texts[n] for n in usable]))
 
-    def origins(self, places: Sequence[int]) -> list[Origin]:
-        """Their words."""
-        return origins_of([self.kind] * len(places), None, [self.texts[n] for n in places])
+    def texts_of(self, indices: Sequence[int]) -> Texts:
+        """The captions."""
+        return [self.texts[n] for n in indices]
 
-    def _has_words(self, place: int, encoder: Encoder, problems: Problems) -> bool:
-        if encoder.model.tokeniser.split(self.texts[place]):
+    def _has_words(self, index: int, encoder: Encoder, problems: Problems) -> bool:
+        text = self.texts[index]
+        if encoder.model.tokeniser.split(text):
             return True
-        problems.add("caption-empty", self.ids[place], f"no words in {self.texts[place]!r:.40}")
+        problems.add("caption-empty", self.ids[index], f"no words in {text!r:.40}")
         return False
 
 
 @dataclass(frozen=True, eq=False)
 class ImageList(ImageSource):
-    """Pictures given one by one: files, or images in memory."""
+    """Images given one by one: files, or images in memory."""
 
-    pictures: Sequence[Picture]
+    images: Sequence[ImageLike]
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.images)
 
     def id(self, index: int) -> str:
         """The file's name, or the number."""
         path = self.path(index)
-        return f"picture {index}" if path is None else str(path)
+        return f"image {index}" if path is None else str(path)
 
     def load(self, index: int) -> Image.Image:
-        """The picture, decoded."""
-        picture = self.pictures[index]
-        if isinstance(picture, Image.Image):
-            return picture.convert("RGB")
-        path = Path(picture)
+        """The image, decoded."""
+        image = self.images[index]
+        if isinstance(image, Image.Image):
+            return image.convert("RGB")
+        path = Path(image)
         if path.is_dir():
             raise ImageError("image-unreadable", "a folder")
         return Files(path.parent, [path.name]).load(0)
 
     def stamp(self, index: int) -> str:
-        """Not needed: nothing of it is kept."""
+        """The id: nothing is cached."""
         return self.id(index)
 
     def path(self, index: int) -> Path | None:
         """The file."""
-        picture = self.pictures[index]
-        return None if isinstance(picture, Image.Image) else Path(picture)
+        image = self.images[index]
+        return None if isinstance(image, Image.Image) else Path(image)
+
+
+def chunks(source: Source) -> Iterator[range]:
+    """The indices of a source, as many at once as are written at once."""
+    total = len(source.ids)
+    return (range(n, min(total, n + source.chunk)) for n in range(0, total, source.chunk))
 
 
 def require_distinct(sources: Sequence[Source]) -> None:
-    """An error when two items have one id. Two sources may give the same item."""
+    """Refuse two items of one id. Two sources may give the same item."""
     owners: dict[str, Source] = {}
     for source in sources:
-        for place, one in enumerate(checked_ids(source.ids)):
-            owner = owners.setdefault(one, source)
+        for index, name in enumerate(checked_ids(source.ids)):
+            owner = owners.setdefault(name, source)
             if owner is not source:
-                (first,) = owner.origins([owner.ids.index(one)])
-                (second,) = source.origins([place])
+                (first,) = owner.origins([owner.ids.index(name)])
+                (second,) = source.origins([index])
                 if not first.agrees(second):
                     raise DataError(
-                        f'two items have the id "{one}" - {first} and {second} - add a folder that '
-                        "holds both, or give them ids of their own"
+                        f'duplicate id "{name}": {first} and {second}. Add a folder that holds '
+                        "both, or give them ids of their own."
                     )
 
 
-def images_below(folder: Path, part: str = "") -> Pictures:
-    """All images in a folder, or in a part of it, called photos/a.jpg; not the hidden ones."""
+def images_below(folder: Path, part: str = "") -> Images:
+    """All images in a folder, or in a part of it, with ids like photos/a.jpg; not hidden ones."""
     names = sorted(
         path.relative_to(folder).as_posix()
         for path in (folder / part).rglob("*")
@@ -232,41 +282,36 @@ def images_below(folder: Path, part: str = "") -> Pictures:
         and not any(name.startswith(".") for name in path.relative_to(folder).parts)
     )
     if not names:
-        raise DataError(f"{folder / part} has no images ({', '.join(IMAGE_SUFFIXES)})")
-    return Pictures(Files(folder, names), [f"{folder.resolve().name}/{name}" for name in names])
+        raise DataError(f"{folder / part}: no images. Expected {', '.join(IMAGE_SUFFIXES)}.")
+    return Images(Files(folder, names), [f"{folder.resolve().name}/{name}" for name in names])
 
 
-def images_of(dataset: CaptionDataset) -> Pictures:
-    """The images of a split, with all that is known of them."""
+def images_of(dataset: CaptionDataset) -> Images:
+    """The images of a split, with their metadata."""
     count = len(dataset.images)
     ids = [dataset.images.id(n) for n in range(count)]
-    known = metadata_table(_known(dataset), count)
-    return Pictures(dataset.images, ids, known, dataset.image_vectors)
+    metadata = metadata_table(_metadata(dataset), count)
+    return Images(dataset.images, ids, metadata, dataset.image_vectors)
 
 
 def captions_of(dataset: CaptionDataset) -> Captions:
-    """The captions of a split, with all that is known of their images, and which these are."""
+    """The captions of a split, with the metadata and the ids of their images."""
     images = [dataset.images.id(int(n)) for n in dataset.caption_image]
-    known = metadata_table(_known(dataset), len(dataset.images))
-    assert known is not None
-    known = known.take(dataset.caption_image).append_column("image", pa.array(images))
-    return Captions(dataset.captions, dataset.caption_ids, known, dataset.caption_vectors)
+    metadata = metadata_table(_metadata(dataset), len(dataset.images))
+    assert metadata is not None  # it has the split
+    metadata = metadata.take(dataset.caption_image).append_column("image", pa.array(images))
+    return Captions(dataset.captions, dataset.caption_ids, metadata, dataset.caption_vectors)
 
 
-def _known(dataset: CaptionDataset) -> dict[str, list[object]]:
-    """{column: value of each image}: its split, class, labels and metadata."""
-    count = len(dataset.images)
-    found: dict[str, list[object]] = {"split": [dataset.split] * count}
+def _metadata(dataset: CaptionDataset) -> dict[str, list[object]]:
+    """{column: one value per image}: split, class, labels and metadata."""
+    columns: dict[str, list[object]] = {"split": [dataset.split] * len(dataset.images)}
     if dataset.classes is not None:
         names = dataset.classes.names
-        found["class"] = [names[n] for n in dataset.classes.values.tolist()]
+        columns["class"] = [names[n] for n in dataset.classes.values.tolist()]
     if dataset.labels is not None:
         marks, names = dataset.labels.values, dataset.labels.names
-        found["labels"] = [[names[n] for n in np.flatnonzero(row)] for row in marks]
+        columns["labels"] = [[names[n] for n in np.flatnonzero(row)] for row in marks]
     for name in dict.fromkeys(name for row in dataset.metadata or () for name in row):
-        found[name] = [row.get(name) for row in dataset.metadata or ()]
-    return found
-
-
-def _picked(values: Sequence[str | None] | None, places: Sequence[int]) -> list[str | None] | None:
-    return None if values is None else [values[n] for n in places]
+        columns[name] = [row.get(name) for row in dataset.metadata or ()]
+    return columns

@@ -1,4 +1,4 @@
-"""LanceDB as this package uses it: imported late, errors in our words, writes on the disk."""
+"""LanceDB as this package uses it: imported late, errors translated, writes flushed to the disk."""
 
 import errno
 import os
@@ -16,34 +16,36 @@ from pcme.errors import ConfigError, FormatError
 __all__ = ["SOURCE", "engine", "flush", "local", "quoted", "translated"]
 
 FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
-"""What the system says when a disk, or a share of one, takes no more."""
+"""Error numbers of a full disk, or of a full share of one."""
 SOURCE = re.compile(r",? \S+\.rs:\d+")
-"""Where in its own sources the engine noticed an error: of no use to who reads ours."""
+"""The place in the engine's sources that it appends to its errors."""
 
 
 def engine() -> Any:  # noqa: ANN401 - lancedb's types are not public
-    """lancedb, imported when an index is first used."""
+    """The module lancedb, imported when an index is first used."""
     os.environ.setdefault("LANCEDB_LOG", "error")  # it warns on stderr about its own future
     try:
         import lancedb
         import lancedb.index
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"an index needs {error.name}, which is not installed - pip install 'pcme[index]'"
+            f"{error.name}: not installed, an index needs it. Run: pip install 'pcme[index]'."
         ) from error
     return lancedb
 
 
 @contextmanager
-def translated(uri: str, what: str) -> Iterator[None]:
-    """The engine's errors as ours."""
+def translated(uri: str, problem: str) -> Iterator[None]:
+    """Raise the engine's errors as ours."""
     try:
         yield
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         reason = SOURCE.split(str(error), maxsplit=1)[0]
         full = any(f"os error {n}" in reason or getattr(error, "errno", 0) == n for n in FULL)
-        hint = "make room on the disk" if full else "`pcme index verify` says what is readable"
-        raise FormatError(f"{uri} {what} - {reason:.400} - {hint}") from error
+        remedy = (
+            "Free space on the disk." if full else "Run `pcme index verify` to find the damage."
+        )
+        raise FormatError(f"{uri}: {problem} ({reason:.400}). {remedy}") from error
 
 
 def local(uri: str) -> Path | None:
@@ -54,10 +56,10 @@ def local(uri: str) -> Path | None:
 
 
 def flush(uri: str, since: float) -> None:
-    """Put on the disk what was written since then, and the names of it.
+    """Flush to the disk the files written since then, and their names.
 
-    The engine renames, so that a crash of the program leaves all or nothing; against a power cut
-    the contents must have reached the disk too.
+    The engine renames, so that a crash of the program leaves all or nothing. After a power cut
+    that holds only if the contents have reached the disk too.
     """
     folder = local(uri)
     for path, _, names in os.walk(folder) if folder is not None else ():

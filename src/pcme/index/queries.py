@@ -1,95 +1,158 @@
-"""From what a person asks to what an index compares: text, pictures, embeddings, combinations."""
+"""Queries: text, images, embeddings and combinations, encoded to be compared with items."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
+from jaxtyping import Float
 from PIL import Image
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.encoder import Encoder
 from pcme.index.rows import Kind
-from pcme.index.settings import Settings
-from pcme.index.wanted import Side, Wanted
+from pcme.index.settings import POINT, Settings
+from pcme.index.values import Exact
 from pcme.scores import combine
+from pcme.scores.combine import Calibrate
 
-__all__ = ["Query", "Reader", "combined"]
+__all__ = ["EncodedQuery", "Query", "QueryEncoder", "Ranked", "combine_queries"]
 
 Query = str | Path | Image.Image | Embedding | combine.Query
 """Text, an image (a path or a PIL image), an embedding, or a combination of these."""
+
+Side = Literal["captions", "images"]
 SIDES: dict[Kind, Side] = {"image": "images", "caption": "captions"}
-"""Which side of the model an item of this kind comes through."""
+"""The side of the model that encodes items of this kind."""
 
 
-def combined(
+@dataclass(frozen=True, eq=False)
+class EncodedQuery:
+    """One embedding, or a combination of several."""
+
+    embedding: Embedding | None
+    combined: combine.Query | None = None
+    side: Side | None = None
+    """The side of the model that encoded it, if known."""
+    note: str | None = None
+
+    def proposals(self) -> list[Embedding]:
+        """Embeddings near which every match is found."""
+        if self.combined is not None:
+            return self.combined.proposals()
+        assert self.embedding is not None
+        return [self.embedding]
+
+    def scores(
+        self, items: Embedding, exact: Exact, calibrate: Calibrate | None
+    ) -> Float[np.ndarray, " n"]:
+        """The scores that decide; those of a combination are calibrated already, where possible."""
+        if self.combined is not None:
+            return self.combined.log_probability(exact.score, items, calibrate=calibrate)
+        assert self.embedding is not None
+        return exact(self.embedding, items).numpy()
+
+    def uncertainty(self) -> float | None:
+        """The geometric mean of σ; None for a point and for a combination."""
+        if not isinstance(self.embedding, Gaussian) or (self.embedding.log_sigma <= POINT).all():
+            return None
+        return float(self.embedding.uncertainty()[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """The best ids of a query with their scores, best first, and what is known of the rest."""
+
+    ids: list[str]
+    scores: Float[np.ndarray, " k"]
+    uncertainty: list[float] | None
+    pool: Float[np.ndarray, " m"]
+    """All scores that became known on the way."""
+    sample: Float[np.ndarray, " s"]
+    """Scores of some of the others, drawn evenly."""
+    searched: int
+    exact: bool
+
+    def expected_matches(
+        self, probability: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, " n"]]
+    ) -> float:
+        """Σ p over all items searched: that of the pool, the rest estimated by the sample."""
+        total = float(probability(self.pool).sum())
+        if rest := self.searched - len(self.pool):
+            total += rest * float(probability(self.sample).mean()) if len(self.sample) else 0.0
+        return total
+
+
+def combine_queries(
     query: Query | None,
     all_of: Sequence[Query] = (),
     any_of: Sequence[Query] = (),
     but_not: Sequence[Query] = (),
 ) -> Query:
-    """(query and all of these) or any of these, but none of those."""
-    together = [*([] if query is None else [query]), *all_of]
-    either = [*([_one_or(combine.all_of, together)] if together else []), *any_of]
+    """(query and all of `all_of`) or any of `any_of`, but none of `but_not`."""
+    required = [*([] if query is None else [query]), *all_of]
+    either = [*([_join(combine.all_of, required)] if required else []), *any_of]
     if not either:
-        raise ConfigError("nothing was asked for - give a query, all_of or any_of")
-    found = _one_or(combine.any_of, either)
-    return combine.but_not(found, combine.any_of(but_not)) if but_not else found
+        raise ConfigError("query: empty query. Give a query, all_of or any_of.")
+    positive = _join(combine.any_of, either)
+    return combine.but_not(positive, combine.any_of(but_not)) if but_not else positive
 
 
-def _one_or(join: Callable[[Sequence[Query]], Query], parts: Sequence[Query]) -> Query:
-    """A part alone is itself: no combination, of which less would be known."""
+def _join(join: Callable[[Sequence[Query]], Query], parts: Sequence[Query]) -> Query:
+    """A single part stays itself: less is known of a combination."""
     return parts[0] if len(parts) == 1 else join(parts)
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Reads queries with the model of an index."""
+class QueryEncoder:
+    """Encodes queries with the model of an index."""
 
     settings: Settings
     encoder: Encoder
 
-    def wanted(self, query: Query, kind: Kind | None = None) -> Wanted:
-        """The query, encoded; `kind` says what a query is of that is an embedding already."""
+    def encode(self, query: Query, kind: Kind | None = None) -> EncodedQuery:
+        """Encode a query; `kind` says what an embedding is of."""
         if isinstance(query, Gaussian | Points):
-            return Wanted(self._fitted(query), side=None if kind is None else SIDES[kind])
+            return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
         if not isinstance(query, combine.Query):
-            return self._single(query)
+            return self._encode_single(query)
         notes: list[str] = []
 
         def encode(item: object) -> Embedding:
-            one = self._single(item)
-            notes.extend([one.note] if one.note else [])
-            assert one.embedding is not None
-            return one.embedding
+            part = self._encode_single(item)
+            notes.extend([part.note] if part.note else [])
+            assert part.embedding is not None
+            return part.embedding
 
         encoded = query.encoded(encode)
         note = "; ".join(notes) or None
         if isinstance(encoded, combine.One):
-            return Wanted(self._fitted(encoded.embedding), note=note)
-        return Wanted(None, encoded, note=note)
+            return EncodedQuery(self._fit(encoded.embedding), note=note)
+        return EncodedQuery(None, encoded, note=note)
 
-    def single(self, query: Query) -> Embedding:
-        """The embedding of a query that is no combination."""
-        found = self.wanted(query).embedding
-        if found is None:
-            raise ConfigError("a combination of queries has no embedding of its own")
-        return found
+    def embed(self, query: Query) -> Embedding:
+        """The embedding of a query that is not a combination."""
+        embedding = self.encode(query).embedding
+        if embedding is None:
+            raise ConfigError("query: a combination has no embedding. Give its parts one by one.")
+        return embedding
 
-    def _single(self, query: object) -> Wanted:
+    def _encode_single(self, query: object) -> EncodedQuery:
         if isinstance(query, str):
             embedding, note = self.encoder.text(query)
-            return Wanted(self._fitted(embedding), side="captions", note=note)
+            return EncodedQuery(self._fit(embedding), side="captions", note=note)
         if isinstance(query, Path | Image.Image):
-            return Wanted(self._fitted(self.encoder.pictures([query])), side="images")
+            return EncodedQuery(self._fit(self.encoder.images([query])), side="images")
         if isinstance(query, Gaussian | Points):
-            return Wanted(self._fitted(query))
+            return EncodedQuery(self._fit(query))
         raise ConfigError(
-            "a query is text, a picture (a Path or an image), a Gaussian, Points, or a combination "
-            f"of them - got {type(query).__name__}"
+            "query: must be text, an image (a Path or a PIL image), a Gaussian, Points, or a "
+            f"combination of these, got {type(query).__name__}."
         )
 
-    def _fitted(self, query: Embedding) -> Embedding:
+    def _fit(self, query: Embedding) -> Embedding:
         if len(query) != 1:
-            raise DataError(f"a query is one item - got {len(query)} - use search_many")
+            raise DataError(f"query: must be one item, got {len(query)}. Use search_many.")
         return self.settings.fitted(query, "the query")

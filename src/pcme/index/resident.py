@@ -62,7 +62,7 @@ class Resident:
 
     def refresh(self, store: Store) -> bool:
         """Take over what has changed in the store since the last time; whether anything had."""
-        if (version := store.version()) == self._version:
+        if (version := store.refresh()) == self._version:
             return False
         try:
             self._take_over(store)

@@ -1,4 +1,4 @@
-"""What a person means by items and by a query, told apart by what is given and what is there."""
+"""Resolve: which items, query or metadata a path, a text or a Python object means."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,115 +19,119 @@ from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.encoder import Encoder, Picture
+from pcme.index.arrow_files import first_present, open_parquet
+from pcme.index.encoder import Encoder, ImageLike
 from pcme.index.items import (
     Captions,
     Embeddings,
     ImageList,
-    Pictures,
+    Images,
     Source,
     captions_of,
     images_below,
     images_of,
 )
 from pcme.index.queries import Query
-from pcme.index.rows import Kind, checked_names, metadata_table, with_columns, without_row_numbers
+from pcme.index.rows import (
+    Kind,
+    Metadata,
+    checked_names,
+    metadata_table,
+    with_columns,
+    without_row_numbers,
+)
 from pcme.index.vector_files import MEANS, NumpyVectors, is_vectors, vector_sources
 
-__all__ = ["Items", "Metadata", "asked", "kinds_of", "metadata_file", "query_lines", "sources"]
-__all__ += ["sources_of", "with_metadata"]
-
 Items: TypeAlias = (
-    str | Path | Sequence[Picture] | Embedding | CaptionDataset | Source | Sequence[Source]
+    str | Path | Sequence[ImageLike] | Embedding | CaptionDataset | Source | Sequence[Source]
 )
-"""A path or a dataset's name, pictures or captions, embeddings, a split of a dataset, sources."""
-Metadata: TypeAlias = (
-    pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None
-)
+"""A path or a dataset's name, images or captions, embeddings, a split of a dataset, sources."""
 
 
-def sources_of(
+def to_sources(
     items: Items, metadata: Metadata, ids: Sequence[str] | None, kind: Kind, problems: Problems
 ) -> list[Source]:
-    """What is to be added, whatever it is given as; ids and metadata are one for each item."""
+    """The sources of items given in any form; ids and metadata are one per item."""
     if isinstance(items, Gaussian | Points):
         if ids is None:
-            raise DataError("embeddings need ids - give one for each")
+            raise DataError("ids: embeddings need ids. Give one per embedding.")
         return [Embeddings(ids, items, kind, metadata=metadata_table(metadata, len(items)))]
     if isinstance(items, Path) and not items.exists():
-        raise DataError(f"{items} is neither a folder nor a file - check the path")
+        raise DataError(f"{items}: neither a folder nor a file. Check the path.")
+    sources: list[Source]
     if isinstance(items, str | Path):
-        found = sources(str(items), [kind], (), problems)
+        sources = parse_items(str(items), [kind], (), problems)
     elif isinstance(items, CaptionDataset):
-        found = [images_of(items) if kind == "image" else captions_of(items)]
+        sources = [images_of(items) if kind == "image" else captions_of(items)]
     elif isinstance(items, Source):
-        found = [items]
+        sources = [items]
     elif items and isinstance(items[0], Source):
-        found = list(cast("Sequence[Source]", items))
+        sources = list(cast("Sequence[Source]", items))
     else:
-        found = [_one_by_one(cast("Sequence[Picture]", items), ids, kind)]
-    return _described(found, metadata, ids)
+        sources = [_listed(cast("Sequence[ImageLike]", items), ids, kind)]
+    return _annotated(sources, metadata, ids)
 
 
-def sources(
+def parse_items(
     where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems
 ) -> list[Source]:
-    """The items at a path, or of a dataset by name; `splits` says which, if not all.
+    """The items at a path, or of a dataset by name; of all its splits, or of `splits`.
 
-    A folder without captions is a folder of pictures; a .txt file has a caption on each line.
+    A folder without captions is a folder of images; a .txt file has one caption per line.
     """
     if not where.strip():
         raise ConfigError(
-            'items are a path or the name of a dataset - got "" - the current folder is "."'
+            'items: must be a path or the name of a dataset, got "". The current folder is ".".'
         )
     path = Path(where)
     if path.suffix.lower() in IMAGE_SUFFIXES:
-        _require_whole(where, "a picture", splits, kinds)
-        return [Pictures(ImageList([path]), [str(path)])]
+        _require_no_parts(where, "an image", splits, kinds)
+        return [Images(ImageList([path]), [str(path)])]
     if path.suffix == ".txt" and path.is_file():
-        _require_whole(where, "a file of captions", splits)
-        return [_lines(path)]
+        _require_no_parts(where, "a file of captions", splits)
+        texts = read_queries(path)
+        return [Captions(texts, [f"{path}:{n}" for n in range(1, len(texts) + 1)])]
     if is_vectors(path) and (path.suffix != ".parquet" or _has_vectors(path)):
-        _require_whole(where, "vectors", splits)
+        _require_no_parts(where, "vectors", splits)
         return vector_sources(path, kinds[0])
     try:
         dataset = data.find(where)
     except ConfigError:
         if not path.is_dir():
             raise
-        _require_whole(where, "a folder of pictures without captions", splits, kinds)
+        _require_no_parts(where, "a folder of images without captions", splits, kinds)
         return [images_below(path)]
     return _of_dataset(dataset, kinds, splits, problems)
 
 
 def kinds_of(name: Literal["image", "caption", "both"]) -> list[Kind]:
-    """The kinds of items of a dataset that are meant."""
+    """The kinds that the command line's --kind names."""
     return ["image", "caption"] if name == "both" else [name]
 
 
-def asked(text: str) -> Query:
-    """An image where there is a file of that name, a vector where it is a .npy, else a text."""
+def parse_query(text: str) -> Query:
+    """A vector for a .npy file, an image for an image file, else the text itself."""
     path = Path(text)
     if path.suffix == ".npy":
         vectors = NumpyVectors(path)
         return vectors.rows(range(len(vectors.ids)), Encoder(None), Problems()).embedding
-    suffix = path.suffix.lower() in IMAGE_SUFFIXES
-    return path if suffix and (" " not in text or path.is_file()) else text
+    is_image = path.suffix.lower() in IMAGE_SUFFIXES
+    return path if is_image and (" " not in text or path.is_file()) else text
 
 
-def query_lines(path: Path) -> list[str]:
-    """The queries in a text file, one a line."""
+def read_queries(path: Path) -> list[str]:
+    """The lines of a text file that are not empty."""
     try:
         lines = [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
     except OSError as error:
-        raise DataError(f"{path} cannot be read - {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read, {error.strerror or error}.") from error
     if not lines:
-        raise DataError(f"{path} has no queries - expected one a line")
+        raise DataError(f"{path}: is empty. Write one text per line.")
     return lines
 
 
-def metadata_file(path: Path) -> pa.Table:
-    """A CSV, JSON-lines or Parquet table with a column `id`, and what is known in the others."""
+def read_metadata(path: Path) -> pa.Table:
+    """A CSV, JSON-lines or Parquet table with a column id; the others are metadata."""
     as_text = pyarrow.csv.ConvertOptions(column_types={"id": pa.string()})  # 007 is not 7
     readers = {
         ".csv": lambda file: pyarrow.csv.read_csv(file, convert_options=as_text),
@@ -135,144 +139,138 @@ def metadata_file(path: Path) -> pa.Table:
         ".parquet": pq.read_table,
     }
     if path.suffix not in readers:
-        raise ConfigError(f"{path}: metadata are a .csv, .jsonl or .parquet file")
+        raise ConfigError(f"{path}: must be a .csv, .jsonl or .parquet file of metadata.")
     try:
-        found = without_row_numbers(readers[path.suffix](path))
+        table = without_row_numbers(readers[path.suffix](path))
     except (OSError, pa.ArrowException) as error:
-        raise FormatError(f"{path} cannot be read - {error}") from error
-    names = found.column_names
+        raise FormatError(f"{path}: cannot be read ({error}).") from error
+    names = table.column_names
     if names.count("id") != 1:
         raise FormatError(
-            f"{path} has {'two columns' if 'id' in names else 'no column'} id to say whose the "
-            f"metadata are - it has {', '.join(names)} - one of them must be called id"
+            f'{path}: needs one column "id", got {", ".join(names)}. Rename the column that holds '
+            'the ids of the items to "id".'
         )
     try:
         checked_names(name for name in names if name != "id")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    return found
+    return table
 
 
-def with_metadata(given: Sequence[Source], table: pa.Table) -> list[Source]:
-    """The sources, each item with its row of the table; items without a row get no values.
+def with_metadata(sources: Sequence[Source], table: pa.Table) -> list[Source]:
+    """The sources with their rows of the table; items without a row get no values.
 
-    An item of a folder is also known by its name in the folder: "a.jpg" for "photos/a.jpg"; a
-    picture by itself by the name of its file.
+    An item of a folder is also known by its name in the folder: "a.jpg" for "photos/a.jpg". An
+    image given by itself is also known by the name of its file.
     """
-    found: list[Source] = []
-    rows = _rows_by_id(table)
-    columns, matched = table.drop_columns(["id"]), False
-    for source in given:
-        if not isinstance(source, Pictures | Captions):
-            raise ConfigError("metadata of vectors stand beside them: in the Parquet file itself")
-        places = [_row_of(one, source, rows) for one in source.ids]
-        matched = matched or any(place is not None for place in places)
-        own = metadata_table(columns.take(pa.array(places, pa.int64())), len(places))
-        found.append(replace(source, metadata=with_columns(source.metadata, own)))
+    row_of = _rows_by_id(table)
+    columns, matched, annotated = table.drop_columns(["id"]), False, list[Source]()
+    for source in sources:
+        if not isinstance(source, Images | Captions):
+            raise ConfigError(
+                "metadata: those of vectors stand in their own Parquet file. Add them there."
+            )
+        rows = [_find_row(name, source, row_of) for name in source.ids]
+        matched = matched or any(row is not None for row in rows)
+        more = metadata_table(columns.take(pa.array(rows, pa.int64())), len(rows))
+        annotated.append(replace(source, metadata=with_columns(source.metadata, more)))
     if not matched:
         raise DataError(
-            f"none of the {len(rows):,} ids in the metadata is one of the items - such as "
-            f'"{next(iter(rows), "")}" beside "{given[0].ids[0]}"'
+            f"metadata: none of the {len(row_of):,} ids is one of the items, got "
+            f'"{next(iter(row_of), "")}" for items such as "{sources[0].ids[0]}".'
         )
-    return found
+    return annotated
 
 
 def _rows_by_id(table: pa.Table) -> dict[str, int]:
-    ids = [str(one) for one in table["id"].to_pylist()]
-    for one, count in Counter(ids).items():
+    ids = [str(name) for name in table["id"].to_pylist()]
+    for name, count in Counter(ids).items():
         if count > 1:
-            raise DataError(f'the metadata have {count} rows for id "{one}" - keep one of them')
-    return {one: n for n, one in enumerate(ids)}
+            raise DataError(f'metadata: {count} rows have the id "{name}". Keep one of them.')
+    return {name: row for row, name in enumerate(ids)}
 
 
-def _row_of(one: str, source: Source, rows: Mapping[str, int]) -> int | None:
-    alone = isinstance(source, Pictures) and isinstance(source.images, ImageList)
-    return rows.get(one, rows.get(Path(one).name if alone else one.partition("/")[2]))
+def _find_row(name: str, source: Source, row_of: Mapping[str, int]) -> int | None:
+    alone = isinstance(source, Images) and isinstance(source.images, ImageList)
+    return row_of.get(name, row_of.get(Path(name).name if alone else name.partition("/")[2]))
 
 
-def _described(found: list[Source], metadata: Metadata, ids: Sequence[str] | None) -> list[Source]:
-    """The source with these ids and metadata besides its own."""
+def _annotated(
+    sources: list[Source], metadata: Metadata, ids: Sequence[str] | None
+) -> list[Source]:
+    """The source with these ids, and these metadata besides its own."""
     if metadata is None and ids is None:
-        return found
-    if len(found) != 1:
+        return sources
+    if len(sources) != 1:
         raise ConfigError(
-            f"ids and metadata are those of one folder, file or split - got {len(found)} of them - "
-            "add each with its own"
+            f"ids and metadata: must be those of one folder, file or split, got {len(sources)} of "
+            "them. Add each with its own."
         )
-    (source,) = found
-    if not isinstance(source, Embeddings | Pictures | Captions):
+    (source,) = sources
+    if not isinstance(source, Embeddings | Images | Captions):
         raise ConfigError(
-            "a file of vectors has its own ids and metadata, in columns of a Parquet file - write "
-            "them there, or give the vectors as Points or a Gaussian"
+            "ids and metadata: a file of vectors has its own. Write them to columns of a Parquet "
+            "file, or give the vectors as Points or a Gaussian."
         )
     count = len(source.ids)
     if ids is not None and len(ids) != count:
-        raise DataError(f"{len(ids):,} ids for {count:,} items")
-    known = with_columns(source.metadata, metadata_table(metadata, count))
-    return [replace(source, ids=source.ids if ids is None else ids, metadata=known)]
+        raise DataError(f"ids: must be one per item ({count:,}), got {len(ids):,}.")
+    more = with_columns(source.metadata, metadata_table(metadata, count))
+    return [replace(source, ids=source.ids if ids is None else ids, metadata=more)]
 
 
-def _one_by_one(items: Sequence[Picture], ids: Sequence[str] | None, kind: Kind) -> Source:
-    """Captions, or pictures; they are called what they are, unless ids are given."""
+def _listed(items: Sequence[ImageLike], ids: Sequence[str] | None, kind: Kind) -> Source:
+    """Captions, or images; their paths or texts are their ids, unless ids are given."""
     if ids is None and any(isinstance(item, Image.Image) for item in items):
-        raise DataError("pictures in memory need ids - give one for each")
+        raise DataError("ids: images in memory need ids. Give one per image.")
     names = [str(item) for item in items]
-    return Captions(names, names) if kind == "caption" else Pictures(ImageList(items), names)
+    return Captions(names, names) if kind == "caption" else Images(ImageList(items), names)
 
 
-def _require_whole(
+def _require_no_parts(
     where: str, what: str, splits: Sequence[str], kinds: Sequence[Kind] = ("image",)
 ) -> None:
-    """An error when a part is asked for of what has no parts."""
+    """Refuse a split or a kind of items that have neither."""
     if splits:
         raise ConfigError(
-            f'{where} has no split "{splits[0]}" - it is {what}, not a dataset - leave --split out'
+            f'{where}: has no split "{splits[0]}", it is {what}, not a dataset. Leave --split out.'
         )
     if "image" not in kinds:
         raise ConfigError(
-            f"{where} has no captions - it is {what} - leave --kind out, or put the captions of "
-            "a.jpg into a.txt beside it"
+            f"{where}: has no captions, it is {what}. Leave --kind out, or put the captions of "
+            "a.jpg into a.txt beside it."
         )
 
 
 def _of_dataset(
     dataset: Dataset, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems
 ) -> list[Source]:
-    chosen = [dataset.checked_split(name) for name in splits or dataset.splits]
+    names = [dataset.checked_split(name) for name in splits or dataset.splits]
     if isinstance(dataset, Sidecar):
-        made = {"image": _sidecar_images, "caption": _sidecar_captions}
-        return [made[kind](dataset, split, problems) for split in chosen for kind in kinds]
-    loaded = [dataset.load(name, problems) for name in chosen]
-    taken = {"image": images_of, "caption": captions_of}
-    return [taken[kind](split) for split in loaded for kind in kinds]
+        read = {"image": _sidecar_images, "caption": _sidecar_captions}
+        return [read[kind](dataset, name, problems) for name in names for kind in kinds]
+    loaded = [dataset.load(name, problems) for name in names]
+    source_of = {"image": images_of, "caption": captions_of}
+    return [source_of[kind](split) for split in loaded for kind in kinds]
 
 
 def _sidecar_images(dataset: Sidecar, split: str, problems: Problems) -> Source:
-    """All images, also those without captions, called as in a folder where none has any."""
-    found = images_below(Path(dataset.root), "" if split == "all" else split)
-    count = len(found.ids)
-    return replace(found, metadata=metadata_table({"split": [split] * count}, count))
+    """All images, also those without captions, with ids as in a folder where none has any."""
+    source = images_below(Path(dataset.root), "" if split == "all" else split)
+    count = len(source.ids)
+    return replace(source, metadata=metadata_table({"split": [split] * count}, count))
 
 
 def _sidecar_captions(dataset: Sidecar, split: str, problems: Problems) -> Source:
     root, noted = Path(dataset.root).resolve(), Problems()
     loaded = dataset.load(split, noted)
-    for kind in noted.counts.keys() - {"image-without-captions"}:  # only captions are wanted here
+    for kind in noted.counts.keys() - {"image-without-captions"}:  # only captions are asked for
         for problem in noted.kept(kind):
             problems.add(problem.kind, problem.where, problem.detail)
     names = [f"{root.name}/{loaded.images.id(n)}" for n in range(len(loaded.images))]
-    ids = tuple(f"{root.name}/{one}" for one in loaded.caption_ids)
+    ids = tuple(f"{root.name}/{name}" for name in loaded.caption_ids)
     return captions_of(replace(loaded, images=Files(root.parent, names), caption_ids=ids))
 
 
-def _lines(path: Path) -> Captions:
-    texts = query_lines(path)
-    return Captions(texts, [f"{path}:{n}" for n in range(1, len(texts) + 1)])
-
-
 def _has_vectors(path: Path) -> bool:
-    try:
-        names = pq.read_schema(path).names
-    except (OSError, pa.ArrowException) as error:
-        raise FormatError(f"{path} is not a Parquet file - {error}") from error
-    return any(name in names for name in MEANS)
+    return first_present(MEANS, open_parquet(path).schema_arrow.names) is not None

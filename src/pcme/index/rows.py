@@ -1,14 +1,14 @@
 """The columns of a row, and rows to and from embeddings.
 
-id          what an item is called; never twice
+id          the name of an item, unique
 kind        "image" or "caption"
 path, text  the file, or the words, where there are any
 mean        μ, single precision
-log_sigma   log σ, one number a dimension or one in all; not there for points
-vector      what the engine searches by (`pcme.index.lifts`)
-seq         grows with every write: what is new since a reader last looked
-check       CRC-32 of id, kind, μ and log σ: damage is noticed
-...         and whatever else is known of an item, in columns of its own
+log_sigma   log σ, one number per dimension or one per item; absent for points
+vector      the vector that the ANN index searches by
+seq         write order: a reader takes what is newer than its newest
+check       CRC-32 of id, kind, μ and log σ
+...         metadata, one column each
 """
 
 import re
@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,21 +27,24 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.settings import Settings
 
-__all__ = ["OWN", "Kind", "Rows", "checked_ids", "checked_names", "checksums", "embedding_of"]
-__all__ += ["matrix", "metadata_of", "metadata_table", "numbers", "schema", "vectors_column"]
-__all__ += ["with_columns", "without_row_numbers"]
+T = TypeVar("T")
 
 Kind = Literal["image", "caption"]
-OWN = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", "check")
-"""Names that no column of a user's can have."""
+Metadata: TypeAlias = (
+    pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None
+)
+"""A table, {column: values}, or one mapping per item."""
+
+RESERVED = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", "check")
+"""Names that no column of metadata can have."""
 INTERNAL = ("mean", "log_sigma", "vector", "seq", "check")
 LONGEST_ID = 4096
 ROW_NUMBER = re.compile(r"\s*|__index_level_\d+__")
-"""What pandas calls the row numbers that it writes: nothing in CSV, this in Parquet."""
+"""The names that pandas gives to row numbers: empty in CSV, the other in Parquet."""
 
 
 def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema of an index; `width` is that of the engine's vector, None without one."""
+    """The Arrow schema of an index; `width` is that of the ANN vector, None without one."""
     fields = [
         pa.field("id", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
@@ -56,14 +59,13 @@ def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) ->
         fields.append(pa.field("log_sigma", pa.list_(pa.float32(), size), nullable=False))
     if width is not None:
         fields.append(pa.field("vector", pa.list_(pa.float32(), width), nullable=False))
-    names = checked_names(columns)
-    fields += [pa.field(name, _type(name, columns[name])) for name in names]
+    fields += [pa.field(name, _type(name, columns[name])) for name in checked_names(columns)]
     return pa.schema(fields, metadata={"pcme": settings.to_json()})
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Items on their way into an index."""
+    """Items to be written."""
 
     ids: Sequence[str]
     kinds: Sequence[Kind]
@@ -75,7 +77,9 @@ class Rows:
     def __post_init__(self) -> None:
         for name in ("kinds", "embedding", "paths", "texts", "metadata"):
             if (value := getattr(self, name)) is not None and len(value) != len(self.ids):
-                raise DataError(f"{len(self.ids):,} ids do not go with {len(value):,} {name}")
+                raise DataError(
+                    f"{name}: must be one per id ({len(self.ids):,}), got {len(value):,}."
+                )
         checked_ids(self.ids)
         if self.metadata is not None:
             checked_names(self.metadata.column_names)
@@ -83,56 +87,65 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def picked(self, places: Sequence[int]) -> "Rows":
-        """Some of them."""
+    def take(self, indices: Sequence[int]) -> "Rows":
+        """Some of the rows."""
         return Rows(
-            [self.ids[n] for n in places],
-            [self.kinds[n] for n in places],
-            self.embedding[list(places)],
-            None if self.paths is None else [self.paths[n] for n in places],
-            None if self.texts is None else [self.texts[n] for n in places],
-            None if self.metadata is None else self.metadata.take(list(places)),
+            [self.ids[n] for n in indices],
+            [self.kinds[n] for n in indices],
+            self.embedding[torch.tensor(indices, dtype=torch.int64)],
+            take(self.paths, indices),
+            take(self.texts, indices),
+            None if self.metadata is None else self.metadata.take(list(indices)),
         )
 
-    def table(
-        self,
-        target: pa.Schema,
-        vectors: Float32[np.ndarray, "n l"] | None,
-        first: int,
-    ) -> pa.Table:
-        """As rows of a table of this schema, numbered from `first` on."""
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns id, kind, path, text, mean and log_sigma."""
         mean, log_sigma = numbers(self.embedding)
-        own: dict[str, object] = {
+        columns = {
             "id": pa.array(self.ids, pa.string()),
             "kind": pa.array(self.kinds, pa.string()),
             "path": pa.array(self.paths or [None] * len(self), pa.string()),
             "text": pa.array(self.texts or [None] * len(self), pa.string()),
-            "seq": pa.array(np.arange(first, first + len(self))),
-            "check": pa.array(checksums(self.ids, self.kinds, mean, log_sigma)),
             "mean": vectors_column(mean),
         }
-        if log_sigma is not None:
-            own["log_sigma"] = vectors_column(log_sigma)
+        return columns if log_sigma is None else {**columns, "log_sigma": vectors_column(log_sigma)}
+
+    def checksums(self) -> Int64[np.ndarray, " n"]:
+        """The column check."""
+        return checksums(self.ids, self.kinds, *numbers(self.embedding))
+
+    def table(
+        self, target: pa.Schema, vectors: Float32[np.ndarray, "n l"] | None, first_seq: int
+    ) -> pa.Table:
+        """A table of this schema, with `seq` from `first_seq` on."""
+        columns = self.columns()
+        columns["seq"] = pa.array(np.arange(first_seq, first_seq + len(self)))
+        columns["check"] = pa.array(self.checksums())
         if vectors is not None:
-            own["vector"] = vectors_column(vectors)
-        columns = [
-            own[field.name] if field.name in own else _filled(self.metadata, field, len(self))
+            columns["vector"] = vectors_column(vectors)
+        arrays = [
+            columns[field.name] if field.name in columns else _cast(self.metadata, field, len(self))
             for field in target
         ]
-        return pa.Table.from_arrays(columns, schema=target)
+        return pa.Table.from_arrays(arrays, schema=target)
+
+
+def take(values: Sequence[T] | None, indices: Sequence[int]) -> list[T] | None:
+    """Some of the values; None of None."""
+    return None if values is None else [values[n] for n in indices]
 
 
 def numbers(
     embedding: Embedding,
 ) -> tuple[Float32[np.ndarray, "n d"], Float32[np.ndarray, "n s"] | None]:
-    """(μ, log σ) as an index has fitted them; points have no log σ."""
+    """(μ, log σ) of embeddings that fit the index; points have no log σ."""
     if isinstance(embedding, Points):
         return embedding.x[:, 0].contiguous().numpy(), None
     return embedding.mean.contiguous().numpy(), embedding.log_sigma.contiguous().numpy()
 
 
 def embedding_of(table: pa.Table) -> Embedding:
-    """The embeddings of rows."""
+    """The embeddings of rows that were read."""
     mean = torch.from_numpy(matrix(table["mean"]))
     if "log_sigma" not in table.column_names:
         return Points(mean[:, None])
@@ -146,71 +159,71 @@ def checksums(
     log_sigma: Float32[np.ndarray, "n s"] | None,
 ) -> Int64[np.ndarray, " n"]:
     """CRC-32 of each row's id, kind and numbers."""
-    found = np.empty(len(ids), np.int64)
-    for n, (one, kind) in enumerate(zip(ids, kinds, strict=True)):
-        seen = zlib.crc32(mean[n], zlib.crc32(f"{kind}:{one}".encode()))
-        found[n] = seen if log_sigma is None else zlib.crc32(log_sigma[n], seen)
-    return found
+    sums = np.empty(len(ids), np.int64)
+    for n, (name, kind) in enumerate(zip(ids, kinds, strict=True)):
+        crc = zlib.crc32(mean[n], zlib.crc32(f"{kind}:{name}".encode()))
+        sums[n] = crc if log_sigma is None else zlib.crc32(log_sigma[n], crc)
+    return sums
 
 
 def metadata_of(row: Mapping[str, object]) -> dict[str, object]:
-    """What else is known of an item; a column without a value is left out."""
-    return {name: value for name, value in row.items() if name not in OWN and value is not None}
+    """The metadata of a row that was read; a column without a value is left out."""
+    return {
+        name: value for name, value in row.items() if name not in RESERVED and value is not None
+    }
 
 
-def metadata_table(
-    metadata: pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None,
-    count: int,
-) -> pa.Table | None:
-    """What is said of items as columns with types: a table, {column: values}, or a list of rows.
-
-    None where nothing is said: a table without columns would have no length.
-    """
+def metadata_table(metadata: Metadata, count: int) -> pa.Table | None:
+    """Metadata of `count` items as typed columns; None without any: such a table has no length."""
     if metadata is None:
         return None
     try:
         if isinstance(metadata, pa.Table):
-            found = metadata
+            table = metadata
         elif isinstance(metadata, Mapping):
-            found = pa.table({name: pa.array(values) for name, values in metadata.items()})
+            table = pa.table({name: pa.array(values) for name, values in metadata.items()})
         else:
-            found = _from_rows(metadata)
+            names = list(dict.fromkeys(name for row in metadata for name in row))
+            table = pa.table(
+                {name: pa.array([row.get(name) for row in metadata]) for name in names}
+            )
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"the metadata have no types that fit all values - {error}") from error
-    if not found.num_columns:
+        raise DataError(
+            f"metadata: no type fits all values of a column, {error}. Give each column one type."
+        ) from error
+    if not table.num_columns:
         return None
-    if len(found) != count:
-        raise DataError(f"metadata are of {len(found):,} items, there are {count:,}")
-    checked_names(found.column_names)
-    return found
+    if len(table) != count:
+        raise DataError(f"metadata: must be one per item ({count:,}), got {len(table):,}.")
+    checked_names(table.column_names)
+    return table
 
 
 def checked_ids(ids: Sequence[str]) -> Sequence[str]:
-    """The ids, each a text and given once; an error that says which is not."""
-    if wrong := [one for one in ids if not isinstance(one, str) or not one.strip()]:
-        raise DataError(f"an id must be text that is not empty - got {wrong[0]!r:.60}")
-    if long := [one for one in ids if len(one) > LONGEST_ID]:
-        raise DataError(f"an id has at most {LONGEST_ID:,} characters - got {len(long[0]):,}")
-    if len(set(ids)) < len(ids):
-        twice = Counter(ids).most_common(1)[0][0]
-        raise DataError(f'id "{twice}" is given twice - every item needs one of its own')
+    """The ids; an error for one that is not a text of its own."""
+    if wrong := [name for name in ids if not isinstance(name, str) or not name.strip()]:
+        raise DataError(f"id: must be text that is not empty, got {wrong[0]!r:.60}.")
+    if long := [name for name in ids if len(name) > LONGEST_ID]:
+        raise DataError(f"id: must have at most {LONGEST_ID:,} characters, got {len(long[0]):,}.")
+    if twice := _repeated(ids):
+        raise DataError(f'id: "{twice}" is given twice. Give every item an id of its own.')
     return ids
 
 
 def checked_names(names: Iterable[str]) -> list[str]:
-    """The names of columns of metadata; an error for one that an index could not be read with."""
-    given = list(names)
-    for name in given:
-        if name in OWN or name.startswith("_") or not name.strip() or not _plain(name):
+    """The names of columns of metadata; an error for one that the engine could not read."""
+    columns = list(names)
+    for name in columns:
+        readable = name.isprintable() and "." not in name and "`" not in name and name.strip()
+        if name in RESERVED or name.startswith("_") or not readable:
             raise ConfigError(
-                f'"{name:.60}" cannot be a column of metadata - these names are taken: '
-                f"{', '.join(OWN)}; others do not begin with _, and have no dots, backticks or "
-                "line breaks - rename it, or leave it out"
+                f'column: "{name:.60}" cannot be a column of metadata. Rename it, or leave it out; '
+                f"reserved are {', '.join(RESERVED)}, and names that begin with _ or have a dot, a "
+                "backtick or a line break."
             )
-    if len(set(given)) < len(given):
-        twice = Counter(given).most_common(1)[0][0]
-        raise ConfigError(f'column "{twice}" is there twice - rename one, or leave it out')
-    return given
+    if twice := _repeated(columns):
+        raise ConfigError(f'column: "{twice}" is given twice. Rename one, or leave it out.')
+    return columns
 
 
 def with_columns(table: pa.Table | None, more: pa.Table | None) -> pa.Table | None:
@@ -229,39 +242,6 @@ def without_row_numbers(table: pa.Table) -> pa.Table:
     return table.select([n for n, name in enumerate(names) if not ROW_NUMBER.fullmatch(name)])
 
 
-def _from_rows(rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
-
-
-def _plain(name: str) -> bool:
-    """Whether the engine can be asked for a column of this name."""
-    return name.isprintable() and "." not in name and "`" not in name
-
-
-def _type(name: str, kind: str) -> pa.DataType:
-    try:
-        return pa.type_for_alias(kind)
-    except ValueError as error:
-        raise ConfigError(
-            f'column "{name}": no type "{kind}" - use Arrow\'s names, such as string, int64, '
-            "double, bool, date32"
-        ) from error
-
-
-def _filled(metadata: pa.Table | None, field: pa.Field, count: int) -> pa.ChunkedArray | pa.Array:
-    if metadata is None or field.name not in metadata.column_names:
-        return pa.nulls(count, field.type)
-    given = metadata[field.name]
-    try:
-        return given.cast(field.type)
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(
-            f'column "{field.name}" holds {field.type}, and {given.type} was given that does not '
-            f"fit - {error}"
-        ) from error
-
-
 def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:
     """A matrix as a column of vectors."""
     flat = pa.array(np.ascontiguousarray(values, np.float32).reshape(-1))
@@ -269,10 +249,39 @@ def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:
 
 
 def matrix(column: pa.ChunkedArray) -> Float32[np.ndarray, "n d"]:
-    """A column of vectors as a matrix of its own."""
+    """A column of vectors as a matrix that may be changed."""
     width = column.type.list_size
     parts = [
         chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks
     ]
     whole = np.concatenate(parts) if parts else np.empty((0, width), np.float32)
     return np.require(whole, np.float32, ["C", "W"])
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    """A name that is there more than once."""
+    return None if len(set(names)) == len(names) else Counter(names).most_common(1)[0][0]
+
+
+def _type(name: str, kind: str) -> pa.DataType:
+    try:
+        return pa.type_for_alias(kind)
+    except ValueError as error:
+        raise ConfigError(
+            f'column "{name}": unknown type, got "{kind}". Use an Arrow type, such as string, '
+            "int64, double, bool, date32."
+        ) from error
+
+
+def _cast(metadata: pa.Table | None, field: pa.Field, count: int) -> pa.ChunkedArray | pa.Array:
+    """The column of a table as this field holds it; nulls where there is none."""
+    if metadata is None or field.name not in metadata.column_names:
+        return pa.nulls(count, field.type)
+    values = metadata[field.name]
+    try:
+        return values.cast(field.type)
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(
+            f'column "{field.name}": holds {field.type}, got {values.type} that does not fit '
+            f"({error}). Convert the values, or use another column."
+        ) from error

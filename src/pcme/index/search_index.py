@@ -1,4 +1,4 @@
-"""SearchIndex: images and captions in, the best matches out, with how sure each of them is.
+"""SearchIndex: images and captions in, the best matches out, each with its probability.
 
 ::
 
@@ -7,9 +7,9 @@
     for hit in index.search("a small red bird", k=5):
         print(hit.rank, hit.match_probability, hit.path)
 
-Search has two stages. The first proposes candidates: for an index in memory a scan whose bound
-proves that nothing was missed, for a large one the engine's approximate index. The second is the
-model's own score, which alone decides the order.
+Search has two stages. The first proposes candidates: in memory a scan whose bound proves that
+nothing was missed, for a large index the engine's ANN index. The second is the model's own score,
+which alone decides the order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,21 +20,19 @@ from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, joined
 from pcme.errors import ConfigError
-from pcme.index.approximate import lift_in
-from pcme.index.checking import Verified, verify
-from pcme.index.description import Description, described
+from pcme.index import health, tuning
 from pcme.index.encoder import Encoder
 from pcme.index.finder import Finder
+from pcme.index.health import Description, Verified
 from pcme.index.hits import Hits
-from pcme.index.interpret import Judge
+from pcme.index.interpret import Interpreter
 from pcme.index.lifts import width_of
-from pcme.index.queries import Query, Reader, combined
-from pcme.index.resolve import Items, Metadata, sources_of
-from pcme.index.rows import Kind, schema
+from pcme.index.queries import Query, QueryEncoder, combine_queries
+from pcme.index.resolve import Items, to_sources
+from pcme.index.rows import Kind, Metadata, schema
 from pcme.index.settings import ScoreId, Settings, Spread
 from pcme.index.store import Store
-from pcme.index.tuner import compacted, tuned
-from pcme.index.tuning import DEPTH, Tuning, require_tunable, stand_ins, tuning_in
+from pcme.index.tuning import Tuning
 from pcme.index.writer import Added, OnConflict, Writer
 from pcme.model import Model
 from pcme.retrieval.ranking import checked_k
@@ -59,7 +57,7 @@ class SearchIndex:
 
     def __init__(self, store: Store, settings: Settings, encoder: Encoder) -> None:
         self._store, self.settings, self._encoder = store, settings, encoder
-        self._reader = Reader(settings, encoder)
+        self._query_encoder = QueryEncoder(settings, encoder)
         self._writer = Writer(settings, store, encoder)
         # A version of its own: a search must not see the table change while it reads.
         self._finder = Finder(settings, store.twin(), encoder)
@@ -115,11 +113,11 @@ class SearchIndex:
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The folder or URI."""
         return self._store.uri
 
     def __len__(self) -> int:
-        self._store.version()
+        self._store.refresh()
         return self._store.count()
 
     def add(
@@ -142,14 +140,14 @@ class SearchIndex:
         is an error. Items are written in chunks: those that `progress` has counted are stored for
         good, and after an interruption the same call resumes.
         """
-        noted = Problems(strict=True) if problems is None else problems
-        found = sources_of(items, metadata, ids, kind, noted)
-        return self._writer.add(found, on_conflict, noted, progress)
+        problems = Problems(strict=True) if problems is None else problems
+        sources = to_sources(items, metadata, ids, kind, problems)
+        return self._writer.add(sources, on_conflict, problems, progress)
 
     def delete(self, ids: Sequence[str] | str | None = None, *, where: str | None = None) -> int:
-        """Remove the items with these ids, or all that match a filter; says how many there were."""
+        """Delete the items with these ids, or all that match a filter; return how many."""
         if (ids is None) == (where is None):
-            raise ConfigError("delete takes either ids or a filter (where=)")
+            raise ConfigError("delete: needs either ids or a filter. Give ids, or where=.")
         if where is not None:
             return self._writer.delete_where(where)
         return self._writer.delete([ids] if isinstance(ids, str) else list(ids or ()))
@@ -167,16 +165,16 @@ class SearchIndex:
         exact: bool | None = None,
         min_coverage: float | None = None,
     ) -> Hits:
-        """The k items that match best, of all, or of those that a filter and a kind leave.
+        """The k best matches among all items, or among those that a filter and a kind leave.
 
         They match the query and `all_of` these, or instead one of `any_of`, `but_not` one of those
         (docs/guide/combine.md). `where` is SQL over the columns: "year > 2015 and place = 'Oslo'"
-        (docs/guide/search.md). With `min_coverage`, a query is answerable if it is among this share
-        of the calibration's queries, the surest ones (docs/science/calibration.md).
+        (docs/guide/search.md). With `min_coverage`, at least this share of the answerable
+        calibration queries counts as answerable (docs/science/calibration.md).
         """
-        asked = combined(query, all_of, any_of, but_not)
+        combined = combine_queries(query, all_of, any_of, but_not)
         return self.search_many(
-            [asked], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage
+            [combined], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage
         )[0]
 
     def search_many(
@@ -196,32 +194,30 @@ class SearchIndex:
         """
         checked_k(k)
         is_probability = self.settings.score.create().is_log_probability
-        judge = Judge.covering(is_probability, self._encoder.confidence, min_coverage)
-        wanted = [self._reader.wanted(queries[n], query_kind) for n in range(len(queries))]
-        found = self._finder.found(wanted, k, where=_clause(where, kind), exact=exact)
-        return [judge.hits(*pair, found.known) for pair in zip(wanted, found.answers, strict=True)]
+        interpreter = Interpreter.covering(is_probability, self._encoder.confidence, min_coverage)
+        encoded = [self._query_encoder.encode(queries[n], query_kind) for n in range(len(queries))]
+        result = self._finder.search(encoded, k, where=_clause(where, kind), exact=exact)
+        pairs = zip(encoded, result.ranked, strict=True)
+        return [interpreter.hits(query, ranked, result.rows) for query, ranked in pairs]
 
     def ids(self, where: str | None = None) -> list[str]:
-        """The ids of all items, or of those that match a filter, in the order they were added."""
+        """The ids of all items, or of those that match a filter, in write order."""
         return self._finder.ids(where)
 
     def compact(self) -> None:
-        """Join what many small writes left, drop what was deleted, bring the rest up to date.
+        """Merge fragments, reclaim deleted space, rebuild the ANN index with its tuned effort.
 
-        A tuned index is built anew, with the effort that was found for it. Space is freed at once:
-        a search that another process has under way begins anew.
+        Space is freed at once: a search under way in another process starts over.
         """
-        compacted(self._store, self.settings)
+        tuning.compact(self._store, self.settings)
 
     def verify(self, progress: Progress = silent) -> Verified:
-        """Read every row and compare it with what it must be."""
-        self._store.version()
-        return verify(self._store, lift_in(self.settings, self._store), progress)
+        """Read every row and check ids, checksums and ANN vectors."""
+        return health.verify(self._store, self.settings, progress)
 
     def describe(self) -> Description:
-        """What is in it and how it is searched."""
-        self._store.version()
-        return described(self._store, self.settings, tuning_in(self._store))
+        """Describe what the index holds and how it is searched."""
+        return health.describe(self._store, self.settings)
 
     def tune(
         self,
@@ -230,33 +226,34 @@ class SearchIndex:
         target: float = 0.99,
         progress: Progress = silent,
     ) -> Tuning:
-        """Build the approximate index and find the least effort that has this recall@10.
+        """Build the ANN index and find the least effort with this recall@10.
 
         `queries` should be like those to come; without any, items of the index stand in for them.
         """
-        self._store.version()
-        require_tunable(self.path, self._store.count(), self.settings, target)
+        self._store.refresh()
+        tuning.require_tunable(self.path, self._store.count(), self.settings, target)
         if queries is None:
-            asked = stand_ins(self._store)
+            embedded = tuning.stand_ins(self._store)
         else:
-            asked = joined([self._reader.single(query) for query in queries])
-        return tuned(
-            self._writer,
-            asked,
-            lambda one: self._finder.exact([one], DEPTH)[0].ids,
+            embedded = joined([self._query_encoder.embed(query) for query in queries])
+        return tuning.tune(
+            self._store,
+            self.settings,
+            embedded,
+            lambda query: self._finder.exact([query], tuning.DEPTH)[0].ids,
             target=target,
             progress=progress,
         )
 
     def load(self) -> None:
-        """Take all embeddings into memory, as a server does once: every search is then quicker."""
+        """Load all embeddings into memory, as a server does once: later searches are faster."""
         self._finder.load()
 
 
 def _settings(dim: int | None, score: Score | str | None, spread: Spread | None) -> Settings:
-    """Those of an index of vectors that are brought along."""
+    """The settings of an index without a model."""
     if dim is None:
-        raise ConfigError("an index needs a model, or the dimension of your own vectors (dim=)")
+        raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
     chosen = score if isinstance(score, Score) else scores.create(score or "mean")
     return Settings(dim, spread or "none", ScoreId.of(chosen))
 
@@ -266,6 +263,6 @@ def _clause(where: str | None, kind: Kind | None) -> str | None:
     if kind is None:
         return where
     if kind not in ("image", "caption"):
-        raise ConfigError(f'a kind is image or caption - got "{kind}"')
-    own = f"kind = '{kind}'"
-    return own if where is None else f"({where}) AND {own}"
+        raise ConfigError(f'kind: must be image or caption, got "{kind}".')
+    clause = f"kind = '{kind}'"
+    return clause if where is None else f"({where}) AND {clause}"

@@ -1,12 +1,14 @@
-"""Tuning: how hard the engine must look so that it finds what a search through everything would.
+"""Tuning: the least effort with which the ANN index finds what an exact search would.
 
-Recall@10 is measured on queries whose true answer is known from scoring everything; the cheapest
-effort that reaches the target is kept with the index.
+Recall@10 is measured on queries whose true answer an exact search gives. The cheapest effort that
+reaches the target is stored with the index.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -15,35 +17,37 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
+from pcme.index.ann import AnnIndex, lift_in
 from pcme.index.approximate import Approximate, Effort
 from pcme.index.lifts import DensityLift, width_of
+from pcme.index.queries import EncodedQuery
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.index.wanted import Wanted
 from pcme.scores.densities import DensityScore
 
-__all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "fitted", "partitions_for"]
-__all__ += ["require_tunable", "sampled", "stand_ins", "trials", "tuning_in"]
+__all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "compact", "require_tunable"]
+__all__ += ["stand_ins", "tune", "tuning_in"]
 
+T = TypeVar("T")
 
 DEPTH = 10
 """The k of recall@k."""
 PROBES = (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320, 453, 640, 905, 1280)
 SHORTLISTS = (50, 100, 200, 400, 800, 1600)
 LEAST = 4096
-"""Items below which there is nothing to tune."""
+"""Fewer items than this need no ANN index."""
 FITTED = 1024
-"""Queries at the most that a density lift is fitted on, and a quarter of the items."""
+"""Queries that a density lift is fitted on, at most, and a quarter of the items."""
 MEASURED = 100
-"""Queries by which recall is measured."""
+"""Queries on which recall is measured."""
 TIMED = 30
-"""Queries by which an effort is timed."""
+"""Queries on which an effort is timed."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What an effort gives, and what a query costs with it, once encoded."""
+    """The recall of an effort, and its time per query once encoded."""
 
     effort: Effort
     recall: float
@@ -63,106 +67,168 @@ class Tuning:
 
     @property
     def reached(self) -> bool:
-        """Whether any effort had the recall that was asked for."""
+        """Whether any effort had the target recall."""
         return self.chosen.recall >= self.target
 
     @property
     def worthwhile(self) -> bool:
-        """Whether it is also faster than to search everything; else searches stay exact."""
+        """Whether it is also faster than exact search; else searches stay exact."""
         return self.reached and self.chosen.milliseconds < self.exact_milliseconds
 
     def to_json(self) -> str:
-        """As JSON, to be kept with the index."""
+        """JSON, to be stored with the index."""
         return _ADAPTER.dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str, where: str) -> "Tuning":
-        """What `to_json` wrote."""
+        """Read what `to_json` wrote."""
         try:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
-            raise FormatError(f"{where}: its tuning is damaged - tune it again") from error
+            raise FormatError(f"{where}: its tuning is damaged. Tune the index again.") from error
 
 
 _ADAPTER = TypeAdapter(Tuning)
 
 
 def tuning_in(store: Store) -> Tuning | None:
-    """How the version that is read was tuned; None where it was not."""
+    """The tuning of the version that is read; None where there is none."""
     stored = store.notes().get("tuning")
     return Tuning.from_json(stored, store.uri) if stored else None
 
 
-def partitions_for(rows: int) -> int:
-    """As many partitions as each has items, in the nearest power of two.
+def require_tunable(where: str, rows: int, settings: Settings, target: float) -> None:
+    """Refuse an index that has nothing to tune, and a target that is not a recall."""
+    if not 0 < target <= 1:
+        raise ConfigError(f"target: a recall must be in (0, 1], got {target}.")
+    score = settings.score.create()
+    if rows < LEAST or not (width_of(settings) or isinstance(score, DensityScore)):
+        raise ConfigError(
+            f'{where}: cannot be tuned, got {rows:,} items ranked by "{settings.score.kind}". It '
+            f"needs {LEAST:,} items and a score that is a distance or a density; until then every "
+            "search is exact."
+        )
 
-    >>> partitions_for(1_000_000)
+
+def tune(
+    store: Store,
+    settings: Settings,
+    queries: Embedding,
+    true_ids: Callable[[EncodedQuery], list[str]],
+    *,
+    target: float,
+    progress: Progress = silent,
+) -> Tuning:
+    """Fit a lift where the score needs one, build the ANN index, measure, and store the best."""
+    score = settings.score.create()
+    if isinstance(score, DensityScore):
+        lift = _fit_lift(score, store, queries)
+        with store.writing():
+            store.note(tuning="")  # until the vectors are there, searches are exact
+            AnnIndex(store).replace_vectors(lift)
+    approximate = _approximate(settings, store)
+    encoded = [EncodedQuery(queries[n]) for n in range(min(MEASURED, len(queries)))]
+    truth, exact_milliseconds = _time_exact(encoded, true_ids)
+    rows = store.count()
+    with store.writing():
+        AnnIndex(store).build(_partitions(rows), approximate.lift.codes)
+    trials = _trials(approximate, encoded, truth, target=target, rows=rows, progress=progress)
+    tuning = Tuning(
+        best_of(trials, target), target, exact_milliseconds, rows, len(encoded), tuple(trials)
+    )
+    with store.writing():
+        store.note(tuning=tuning.to_json())
+    return tuning
+
+
+def compact(store: Store, settings: Settings) -> None:
+    """Merge fragments, reclaim deleted space, and rebuild the ANN index as it was tuned.
+
+    The engine's own update merges partitions that it takes for small, and the tuned effort then
+    finds far less (tests/index/test_tuning.py).
+    """
+    with store.writing():
+        store.refresh()
+        tuning = tuning_in(store)
+        AnnIndex(store).drop()
+        store.optimise()
+        rows = store.count()
+        if tuning is None or rows < LEAST:  # the engine then scans every vector
+            return
+        partitions = min(_partitions(tuning.rows), _partitions(rows))
+        AnnIndex(store).build(partitions, _approximate(settings, store).lift.codes)
+
+
+def stand_ins(store: Store) -> Embedding:
+    """Items in place of queries: captions, if there are any."""
+    items = _sample(store, FITTED, "kind = 'caption'") or _sample(store, FITTED)
+    assert items is not None  # there are enough items to tune
+    return items
+
+
+def best_of(trials: Sequence[Trial], target: float) -> Trial:
+    """The fastest trial that reaches the target, or the one with the highest recall."""
+    enough = [trial for trial in trials if trial.recall >= target]
+    if enough:
+        return min(enough, key=lambda trial: trial.milliseconds)
+    return max(trials, key=lambda trial: trial.recall)
+
+
+def _approximate(settings: Settings, store: Store) -> Approximate:
+    lift = lift_in(settings, store)
+    assert lift is not None  # require_tunable has asked
+    return Approximate(settings, store, lift)
+
+
+def _partitions(rows: int) -> int:
+    """As many partitions as each has items, to the nearest power of two.
+
+    >>> _partitions(1_000_000)
     1024
     """
     return int(2 ** round(np.log2(max(rows, 4)) / 2))
 
 
-def require_tunable(where: str, rows: int, settings: Settings, target: float) -> None:
-    """An error that says why an index has nothing to tune, or not to this recall."""
-    if not 0 < target <= 1:
-        raise ConfigError(f"a recall is above 0 and at most 1 - got {target}")
-    score = settings.score.create()
-    if rows < LEAST or not (width_of(settings) or isinstance(score, DensityScore)):
-        raise ConfigError(
-            f'{where} cannot be tuned - it has {rows:,} items, ranked by "{settings.score.kind}" - '
-            f"{LEAST:,} are the least, and the score must be a distance or a density; until then "
-            "every search is exact"
-        )
-
-
-def sampled(store: Store, count: int, where: str | None = None) -> Embedding | None:
-    """Some items, drawn evenly; None where there are none."""
+def _sample(store: Store, count: int, where: str | None = None) -> Embedding | None:
+    """Some items, drawn evenly, in the order drawn; None where there are none."""
     every = store.read(["seq"], where)["seq"].to_numpy()
     if not len(every):
         return None
-    some = numpy_stream(0, "sample").choice(every, min(count, len(every)), replace=False)
+    drawn = numpy_stream(0, "sample").choice(every, min(count, len(every)), replace=False)
     columns = [name for name in ("seq", "mean", "log_sigma") if name in store.schema.names]
-    found = store.read(columns, f"seq IN ({', '.join(map(str, some.tolist()))})")
-    by_seq = np.argsort(found["seq"].to_numpy())
-    return embedding_of(found.take(by_seq[np.argsort(np.argsort(some))]))  # in the order drawn
+    table = store.read(columns, f"seq IN ({', '.join(map(str, drawn.tolist()))})")
+    by_seq = np.argsort(table["seq"].to_numpy())
+    return embedding_of(table.take(by_seq[np.argsort(np.argsort(drawn))]))
 
 
-def stand_ins(store: Store) -> Embedding:
-    """Items in the place of queries: captions, if there are any."""
-    found = sampled(store, FITTED, "kind = 'caption'")
-    found = sampled(store, FITTED) if found is None else found
-    assert found is not None  # there are enough items to tune
-    return found
-
-
-def fitted(score: DensityScore, store: Store, queries: Embedding) -> DensityLift:
-    """The lift that keeps the most of what these queries find in these items."""
-    items = sampled(store, 4 * FITTED)
+def _fit_lift(score: DensityScore, store: Store, queries: Embedding) -> DensityLift:
+    """The lift that keeps the most of what these queries find among these items."""
+    items = _sample(store, 4 * FITTED)
     assert isinstance(items, Gaussian)
     assert isinstance(queries, Gaussian)
     return DensityLift.fitted(score, items, queries)
 
 
-def trials(
-    engine: Approximate,
-    queries: Sequence[Wanted],
+def _trials(
+    approximate: Approximate,
+    queries: Sequence[EncodedQuery],
     truth: Sequence[Sequence[str]],
     *,
     target: float,
     rows: int,
-    progress: Progress = silent,
+    progress: Progress,
 ) -> list[Trial]:
     """For every length of shortlist the fewest probes that reach the target, timed.
 
-    They must reach it with a standard error to spare, for the best of many trials on some queries
-    is worse on others. Where none does, the one that comes nearest. Proposals come best first, so
-    that one search with the longest list tells of all shorter ones.
+    They must reach it with a standard error to spare: the best of many trials on some queries is
+    worse on others. Where none does, the one that comes nearest. Proposals come best first, so one
+    search with the longest list serves all shorter ones.
     """
-    most = partitions_for(rows)
+    most = _partitions(rows)
     probes = [p for p in PROBES if p < most] + [most]
     measured = []
-    for done, number in enumerate(probes, start=1):
-        measured.append(_recalls(engine, queries, truth, number))
+    for done, count in enumerate(probes, start=1):
+        measured.append(_recalls(approximate, queries, truth, count))
         progress("efforts", done, len(probes))
     each = np.array(measured)  # [probes, queries, shortlists]
     recalls, error = each.mean(1), each.std(1) / np.sqrt(len(queries))
@@ -172,37 +238,48 @@ def trials(
         for n in range(len(SHORTLISTS))
         if enough[:, n].any() or not enough.any()
     ]
-    efforts = [(Effort(probes[p], SHORTLISTS[n]), float(recalls[p, n])) for p, n in picked]
-    return [Trial(one, recall, _timed(engine, queries, one)) for one, recall in efforts]
-
-
-def best_of(found: Sequence[Trial], target: float) -> Trial:
-    """The fastest trial that reaches the target, or the one with the highest recall."""
-    enough = [trial for trial in found if trial.recall >= target]
-    if enough:
-        return min(enough, key=lambda trial: trial.milliseconds)
-    return max(found, key=lambda trial: trial.recall)
+    trials = []
+    for p, n in picked:
+        effort = Effort(probes[p], SHORTLISTS[n])
+        trials.append(Trial(effort, float(recalls[p, n]), _time(approximate, queries, effort)))
+    return trials
 
 
 def _recalls(
-    engine: Approximate, queries: Sequence[Wanted], truth: Sequence[Sequence[str]], probes: int
+    approximate: Approximate,
+    queries: Sequence[EncodedQuery],
+    truth: Sequence[Sequence[str]],
+    probes: int,
 ) -> list[list[float]]:
     """For each query, the recall of every length of shortlist."""
-    found = []
+    recalls = []
     for query, best in zip(queries, truth, strict=True):
-        (one,) = query.proposals()
-        ids = engine.proposals(one, Effort(probes, SHORTLISTS[-1]), ["id"])["id"].to_pylist()
-        places = {name: n for n, name in enumerate(ids)}
-        ranks = np.array([places.get(name, SHORTLISTS[-1]) for name in best])
-        found.append([float((ranks < length).mean()) for length in SHORTLISTS])
-    return found
+        (embedding,) = query.proposals()
+        effort = Effort(probes, SHORTLISTS[-1])
+        ids = approximate.nearest(embedding, effort, ["id"])["id"].to_pylist()
+        rank_of = {name: rank for rank, name in enumerate(ids)}
+        ranks = np.array([rank_of.get(name, SHORTLISTS[-1]) for name in best])
+        recalls.append([float((ranks < length).mean()) for length in SHORTLISTS])
+    return recalls
 
 
-def _timed(engine: Approximate, queries: Sequence[Wanted], effort: Effort) -> float:
+def _time(approximate: Approximate, queries: Sequence[EncodedQuery], effort: Effort) -> float:
     """The median time of a search, in milliseconds."""
-    times = []
-    for query in queries[:TIMED]:
-        begin = time.perf_counter()
-        engine.answer(query, DEPTH, effort)
-        times.append(1e3 * (time.perf_counter() - begin))
-    return float(np.median(times))
+    searches = [_timed(partial(approximate.search, q, DEPTH, effort)) for q in queries[:TIMED]]
+    return float(np.median([milliseconds for _, milliseconds in searches]))
+
+
+def _time_exact(
+    queries: Sequence[EncodedQuery], true_ids: Callable[[EncodedQuery], list[str]]
+) -> tuple[list[list[str]], float]:
+    """(the true answers, the median time of an exact search in milliseconds)."""
+    true_ids(queries[0])  # loads the embeddings into memory
+    searches = [_timed(partial(true_ids, q)) for q in queries]
+    return [ids for ids, _ in searches], float(np.median([ms for _, ms in searches]))
+
+
+def _timed(call: Callable[[], T]) -> tuple[T, float]:
+    """(the result, the milliseconds that it took)."""
+    begin = time.perf_counter()
+    result = call()
+    return result, 1e3 * (time.perf_counter() - begin)

@@ -1,6 +1,6 @@
-"""Vectors of your own as items: NumPy files, Parquet, and folders that clip-retrieval wrote.
+"""Files of vectors as items: NumPy, Parquet, and folders that clip-retrieval wrote.
 
-    a.npy                    [n, d] points; beside it a.log_sigma.npy, if they are Gaussians
+    a.npy                    [n, d] points; a.log_sigma.npy beside it makes them Gaussians
     a.parquet                columns mean (or embedding, vector), log_sigma (or sigma), id, kind,
                              path, text (or caption); others are metadata; `pcme embed` writes it
     folder/img_emb/*.npy     and text_emb/*.npy, with metadata/*.parquet row by row
@@ -23,75 +23,81 @@ from jaxtyping import Float
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import DataError, FormatError
-from pcme.index.arrow_files import mapped, metadata_in, one_of, opened, texts_in, vectors_in
+from pcme.index.arrow_files import (
+    first_present,
+    map_numpy,
+    metadata_in,
+    open_parquet,
+    texts_in,
+    vectors_in,
+)
 from pcme.index.encoder import Encoder
-from pcme.index.items import Source
-from pcme.index.origins import Origin, origins_of
-from pcme.index.rows import Kind, Rows
+from pcme.index.items import Origin, Source, Texts, origins_of
+from pcme.index.rows import Kind, Rows, take
 from pcme.index.settings import POINT
 
 __all__ = ["MODEL", "NumpyVectors", "ParquetVectors", "is_vectors", "vector_sources"]
 
 MODEL = b"pcme.model"
-"""The digest of the model, among the metadata of a Parquet file's schema."""
+"""The key of the model's digest in the metadata of a Parquet file's schema."""
 
-SPREAD = ".log_sigma.npy"
-"""How a file ends that holds log σ of the vectors in the file without it."""
+LOG_SIGMA = ".log_sigma.npy"
+"""The suffix of a file that holds log σ of the vectors in the file without it."""
 MEANS = ("mean", "embedding", "vector")
-SPREADS = ("log_sigma", "sigma")
+SIGMAS = ("log_sigma", "sigma")
 TEXTS = ("text", "caption")
 PATHS = ("path", "image_path")
-SIDES: dict[str, Kind] = {"img_emb": "image", "text_emb": "caption"}
-"""The folders of clip-retrieval, and what the vectors in them are of."""
+KINDS: dict[str, Kind] = {"img_emb": "image", "text_emb": "caption"}
+"""The folders of clip-retrieval, and the kind of the vectors in them."""
 
 
 def is_vectors(path: Path) -> bool:
     """Whether a file or folder holds vectors, judged by names alone."""
-    return path.suffix in (".npy", ".parquet") or any((path / side).is_dir() for side in SIDES)
+    return path.suffix in (".npy", ".parquet") or any((path / name).is_dir() for name in KINDS)
 
 
 def vector_sources(path: Path, kind: Kind = "image") -> list[Source]:
-    """The items in a file, of this kind if it does not say; or in a folder of clip-retrieval's.
+    """The items in a file, of this kind unless it has a column kind, or in clip-retrieval's folder.
 
-    None in `a.log_sigma.npy`: it is read with `a.npy`, and a shell's `*.npy` names both.
+    None for `a.log_sigma.npy`: it is read with `a.npy`, and a shell's `*.npy` names both.
     """
     if path.suffix == ".npy":
-        return [] if _is_spread(path) else [NumpyVectors(path, kind)]
+        return [] if _is_log_sigma(path) else [NumpyVectors(path, kind)]
     if path.suffix == ".parquet":
         return [ParquetVectors(path, kind)]
-    found: list[Source] = [
-        NumpyVectors(file, kind, _beside(path, file))
-        for side, kind in SIDES.items()
-        for file in sorted((path / side).glob("*.npy"))
-        if not _is_spread(file)
+    sources: list[Source] = [
+        NumpyVectors(file, kind, _metadata_file(path, file))
+        for name, kind in KINDS.items()
+        for file in sorted((path / name).glob("*.npy"))
+        if not _is_log_sigma(file)
     ]
-    if not found:
-        raise DataError(f"{path} has no vectors - expected img_emb/*.npy or text_emb/*.npy")
-    return found
+    if not sources:
+        raise DataError(f"{path}: has no vectors. Expected img_emb/*.npy or text_emb/*.npy.")
+    return sources
 
 
-def _is_spread(path: Path) -> bool:
+def _is_log_sigma(path: Path) -> bool:
     """Whether a file holds log σ of the vectors in another."""
-    if not path.name.endswith(SPREAD):
+    if not path.name.endswith(LOG_SIGMA):
         return False
-    of = path.with_name(path.name.removesuffix(SPREAD) + ".npy")
-    if not of.is_file():
-        raise DataError(f"{path} is log σ of the vectors in {of}, which is not there")
+    means = path.with_name(path.name.removesuffix(LOG_SIGMA) + ".npy")
+    if not means.is_file():
+        raise DataError(f"{path}: holds log σ of the vectors in {means}, which is missing.")
     return True
 
 
 @dataclass(frozen=True, eq=False)
 class NumpyVectors(Source):
-    """The rows of a .npy file; what is known of them stands in a Parquet file of as many rows."""
+    """The rows of a .npy file; a Parquet file of as many rows may have their metadata."""
 
     path: Path
     kind: Kind = "image"
-    beside: Path | None = None
+    metadata_path: Path | None = None
     chunk: int = 16384
 
     @cached_property
     def ids(self) -> Sequence[str]:  # type: ignore[override]
-        """Where their metadata have names, these; else the file and the row."""
+        """The names in the metadata; without one, the file and the row."""
         numbered = [f"{self.path.stem}/{n}" for n in range(len(self._mean))]
         names = self._texts(("id", *PATHS, "key"))
         mark = "#text" if self.kind == "caption" else ""
@@ -100,77 +106,64 @@ class NumpyVectors(Source):
         pairs = zip(names, numbered, strict=True)
         return [number if name is None else f"{name}{mark}" for name, number in pairs]
 
-    def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
+    @cached_property
+    def metadata(self) -> pa.Table | None:  # type: ignore[override]
+        """The columns of the Parquet file that have no other use."""
+        if self._table is None:
+            return None
+        columns = self._table.column_names
+        used = {"id", first_present(PATHS, columns), first_present(TEXTS, columns)}
+        return metadata_in(self._table, used)
+
+    def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
         """Read from the map."""
-        index = np.asarray(places)
-        log_sigma = self._log_sigma
-        embedding = _embedding(
-            self._mean[index], None if log_sigma is None else log_sigma[index], self.path
-        )
-        paths, texts = self._known_of(places)
-        others = self._others
-        return Rows(
-            [self.ids[n] for n in places],
-            [self.kind] * len(places),
-            embedding,
-            paths,
-            texts,
-            None if others is None else others.take(list(places)),
-        )
+        rows = np.asarray(indices)
+        log_sigma = None if self._log_sigma is None else self._log_sigma[rows]
+        return self._rows(indices, _embedding(self._mean[rows], log_sigma, self.path))
 
-    def origins(self, places: Sequence[int]) -> list[Origin]:
-        """From their metadata."""
-        return origins_of([self.kind] * len(places), *self._known_of(places))
+    def paths_of(self, indices: Sequence[int]) -> Texts:
+        """From the metadata; a caption has no file."""
+        return take(self._texts(PATHS), indices) if self.kind == "image" else None
 
-    def _known_of(
-        self, places: Sequence[int]
-    ) -> tuple[list[str | None] | None, list[str | None] | None]:
-        """Their (paths, texts); a caption has no file."""
-        paths = self._texts(PATHS) if self.kind == "image" else None
-        texts = self._texts(TEXTS)
-        return (
-            None if paths is None else [paths[n] for n in places],
-            None if texts is None else [texts[n] for n in places],
-        )
+    def texts_of(self, indices: Sequence[int]) -> Texts:
+        """From the metadata."""
+        return take(self._texts(TEXTS), indices)
 
     @cached_property
     def _mean(self) -> Float[np.ndarray, "n d"]:
-        return mapped(self.path)
+        return map_numpy(self.path)
 
     @cached_property
     def _log_sigma(self) -> Float[np.ndarray, "n s"] | None:
-        file = self.path.with_suffix(SPREAD)
+        file = self.path.with_suffix(LOG_SIGMA)
         if not file.is_file():
             return None
-        found = mapped(file)
-        if len(found) != len(self._mean):
-            raise DataError(f"{file} has {len(found):,} rows, {self.path} has {len(self._mean):,}")
-        return found
+        values = map_numpy(file)
+        self._require_as_many(file, len(values))
+        return values
 
     @cached_property
-    def _known(self) -> pa.Table | None:
-        if self.beside is None:
+    def _table(self) -> pa.Table | None:
+        if self.metadata_path is None:
             return None
-        found = opened(self.beside).read()
-        if len(found) != len(self._mean):
+        table = open_parquet(self.metadata_path).read()
+        self._require_as_many(self.metadata_path, len(table))
+        return table
+
+    def _require_as_many(self, file: Path, count: int) -> None:
+        if count != len(self._mean):
             raise DataError(
-                f"{self.beside} has {len(found):,} rows, {self.path} has {len(self._mean):,}"
+                f"{file}: must have one row per vector of {self.path} ({len(self._mean):,}), got "
+                f"{count:,}."
             )
-        return found
 
-    @cached_property
-    def _others(self) -> pa.Table | None:
-        known = self._known
-        if known is None:
-            return None
-        used = {"id", one_of(PATHS, known.column_names), one_of(TEXTS, known.column_names)}
-        return metadata_in(known, used)
-
-    def _texts(self, names: Sequence[str]) -> list[str | None] | None:
+    def _texts(self, names: Sequence[str]) -> Texts:
         """The column that has one of these names."""
-        if self._known is None or self.beside is None:
+        if self._table is None or self.metadata_path is None:
             return None
-        return texts_in(self._known, one_of(names, self._known.column_names), self.beside)
+        return texts_in(
+            self._table, first_present(names, self._table.column_names), self.metadata_path
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,102 +179,103 @@ class ParquetVectors(Source):
         """The column id, or the file and the row."""
         if "id" not in self._names:
             return [f"{self.path.stem}/{n}" for n in range(self._file.metadata.num_rows)]
-        found = texts_in(self._file.read(["id"]), "id", self.path) or []
-        if None in found:
+        names = texts_in(self._file.read(["id"]), "id", self.path) or []
+        if None in names:
             raise DataError(
-                f"{self.path}: row {found.index(None):,} has no id - give it one, or leave the "
-                "column out"
+                f"{self.path}: row {names.index(None):,} has no id. Give it one, or leave the "
+                "column out."
             )
-        return [one for one in found if one is not None]
+        return [name for name in names if name is not None]
 
-    def rows(self, places: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
-        """From the row groups that have them."""
-        table = self._read(places)
-        mean, path, text = (one_of(names, self._names) for names in (MEANS, PATHS, TEXTS))
-        spread = one_of(SPREADS, self._names)
+    def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
+        """Read from the row groups that have them."""
+        table = self._read(indices)
+        mean, sigma, path, text = map(self._column, (MEANS, SIGMAS, PATHS, TEXTS))
         return Rows(
-            [self.ids[n] for n in places],
+            [self.ids[n] for n in indices],
             self._kinds(table),
-            self._embedding(table, mean, spread),
+            self._embedding(table, mean, sigma),
             texts_in(table, path, self.path),
             texts_in(table, text, self.path),
-            metadata_in(table, {"id", "kind", mean, spread, path, text}),
+            metadata_in(table, {"id", "kind", mean, sigma, path, text}),
         )
 
-    def origins(self, places: Sequence[int]) -> list[Origin]:
-        """From the columns that tell it."""
-        path, text = (one_of(names, self._names) for names in (PATHS, TEXTS))
-        told = [name for name in ("kind", path, text) if name in self._names]
-        if not places or not told:
-            return [Origin(self.kind)] * len(places)
-        table = self._read(places, told)
+    def origins(self, indices: Sequence[int]) -> list[Origin]:
+        """From the columns kind, path and text."""
+        path, text = map(self._column, (PATHS, TEXTS))
+        columns = [name for name in ("kind", path, text) if name in self._names]
+        if not indices or not columns:
+            return [Origin(self.kind)] * len(indices)
+        table = self._read(indices, columns)
         paths, texts = (texts_in(table, name, self.path) for name in (path, text))
         return origins_of(self._kinds(table), paths, texts)
 
     @property
     def model(self) -> str | None:
-        """As `pcme embed` has noted it."""
-        noted: bytes | None = (self._file.schema_arrow.metadata or {}).get(MODEL)
-        return None if noted is None else noted.decode()
+        """The digest that `pcme embed` noted."""
+        digest: bytes | None = (self._file.schema_arrow.metadata or {}).get(MODEL)
+        return None if digest is None else digest.decode()
 
     def _kinds(self, table: pa.Table) -> list[Kind]:
         if "kind" not in self._names:
             return [self.kind] * len(table)
-        found: list[Kind] = table["kind"].to_pylist()
-        if wrong := [one for one in found if one not in get_args(Kind)]:
-            raise DataError(f"{self.path}: a kind is image or caption - got {wrong[0]!r:.60}")
-        return found
+        kinds: list[Kind] = table["kind"].to_pylist()
+        if wrong := [kind for kind in kinds if kind not in get_args(Kind)]:
+            raise DataError(f"{self.path}: a kind must be image or caption, got {wrong[0]!r:.60}.")
+        return kinds
 
-    def _embedding(self, table: pa.Table, mean: str | None, spread: str | None) -> Embedding:
+    def _embedding(self, table: pa.Table, mean: str | None, sigma: str | None) -> Embedding:
         if mean is None:
             raise FormatError(
-                f"{self.path} has no column {' or '.join(MEANS)} - it has {', '.join(self._names)}"
+                f"{self.path}: has no column {' or '.join(MEANS)}, got {', '.join(self._names)}."
             )
         x = vectors_in(table, mean, self.path)
-        if spread is None:
+        if sigma is None:
             return _embedding(x, None, self.path)
-        values = vectors_in(table, spread, self.path)
-        if spread == "sigma":
+        values = vectors_in(table, sigma, self.path)
+        if sigma == "sigma":
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = np.log(values)
         return _embedding(x, values, self.path)
 
-    def _read(self, places: Sequence[int], columns: list[str] | None = None) -> pa.Table:
+    def _read(self, indices: Sequence[int], columns: list[str] | None = None) -> pa.Table:
         """These rows, ascending, with these columns, or all."""
-        sizes = [
+        counts = [
             self._file.metadata.row_group(n).num_rows for n in range(self._file.num_row_groups)
         ]
-        starts = np.concatenate(([0], np.cumsum(sizes)))
-        first, last = np.searchsorted(starts, (places[0], places[-1]), side="right") - 1
-        groups = list(range(int(first), int(last) + 1))
-        found = self._file.read_row_groups(groups, columns)
-        return found.take(np.asarray(places) - starts[first])
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        first, last = np.searchsorted(starts, (indices[0], indices[-1]), side="right") - 1
+        table = self._file.read_row_groups(list(range(int(first), int(last) + 1)), columns)
+        return table.take(np.asarray(indices) - starts[first])
+
+    def _column(self, names: Sequence[str]) -> str | None:
+        return first_present(names, self._names)
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
-        return opened(self.path)
+        return open_parquet(self.path)
 
     @cached_property
     def _names(self) -> list[str]:
-        found: list[str] = self._file.schema_arrow.names
-        return found
+        names: list[str] = self._file.schema_arrow.names
+        return names
 
 
 def _embedding(
     mean: Float[np.ndarray, "n d"], log_sigma: Float[np.ndarray, "n s"] | None, path: Path
 ) -> Embedding:
-    """Points, or Gaussians; σ = 0 says that a vector is a point."""
+    """Points, or Gaussians; a vector with σ = 0 is a point."""
     x = torch.from_numpy(np.ascontiguousarray(mean, np.float32))
     if log_sigma is None or np.isneginf(log_sigma).all():
         return Points(x[:, None])
     finite = np.where(np.isneginf(log_sigma), POINT, log_sigma)
-    found = Gaussian(x, torch.from_numpy(np.ascontiguousarray(finite, np.float32)))
-    found.require_finite(str(path))
-    return found
+    items = Gaussian(x, torch.from_numpy(np.ascontiguousarray(finite, np.float32)))
+    items.require_finite(str(path))
+    return items
 
 
-def _beside(folder: Path, file: Path) -> Path | None:
+def _metadata_file(folder: Path, file: Path) -> Path | None:
     """metadata/metadata_3.parquet for img_emb/img_emb_3.npy."""
     number = file.stem.rpartition("_")[2]
-    found = folder / "metadata" / f"metadata_{number}.parquet"
-    return found if found.is_file() else None
+    path = folder / "metadata" / f"metadata_{number}.parquet"
+    return path if path.is_file() else None
