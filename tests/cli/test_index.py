@@ -225,7 +225,7 @@ def test_folders_of_one_name_are_refused_before_anything_is_written(index, tmp_p
     for options in ((), ("--replace",)):
         message = refused("index", "add", index, *both, *options)
         assert 'duplicate id "photos/1.png"' in message
-        assert "add a folder that holds both" in message
+        assert "Add a folder that holds both" in message
     assert record("index", "describe", index)["kinds"] == {"image": 0, "caption": 0}
 
 
@@ -310,6 +310,6 @@ def test_what_cannot_be_embedded_is_said(model, photos, tmp_path):
     assert '"photos/a.png" is given twice' in refused("embed", model, photos, photos, *out)
     (tmp_path / "empty.png").touch()
     message = refused("embed", model, tmp_path / "empty.png", *out)
-    assert "none of the 1 items can be used - image-empty: 1" in message
+    assert "none of the 1 items can be used: image-empty: 1" in message
     assert "empty.png: the file has 0 bytes" in message
     assert not (tmp_path / "x.parquet").exists()
