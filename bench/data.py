@@ -13,10 +13,11 @@ from PIL import Image
 
 from bench.measure import Row, best, faster, within
 from pcme.data.aviary.dataset import Aviary
-from pcme.data.dataset import CaptionDataset, Files
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.batches import Loader
 from pcme.data.loading.samplers import ShuffledPairs
+from pcme.data.sources import Files
 from pcme.data.text.tokens import Vocab
 
 WORKERS = 2

@@ -18,7 +18,8 @@ import torch
 from bench.measure import Row, best, within
 from pcme import CaptionDataset, Gaussian, scores
 from pcme.core.random import numpy_stream, torch_stream
-from pcme.data.dataset import Files, Named
+from pcme.data.dataset import NamedValues
+from pcme.data.sources import Files
 from pcme.evaluation import Evaluation, Protocol, evaluated, protocol
 from pcme.evaluation.passes import same_either_way
 from pcme.scores import Score
@@ -74,7 +75,7 @@ def coco_shape() -> tuple[Gaussian, Gaussian, Protocol]:
         Files(Path(), [f"{i}.jpg" for i in range(IMAGES)]),
         [""] * len(owner),
         owner,
-        labels=Named(labels.astype(np.int64), tuple(map(str, range(LABELS)))),
+        labels=NamedValues(labels.astype(np.int64), tuple(map(str, range(LABELS)))),
     )
     return images, Gaussian(mean, other.log_sigma), protocol(dataset)
 

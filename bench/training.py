@@ -14,10 +14,11 @@ from bench.data import photographs
 from bench.measure import Row, best, faster, no_larger, within
 from pcme import recipes
 from pcme.core.random import torch_stream
-from pcme.data.dataset import CaptionDataset, Files
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform, normalise
 from pcme.data.loading.batches import Batch, Loader
 from pcme.data.loading.samplers import ShuffledPairs
+from pcme.data.sources import Files
 from pcme.data.text.tokens import Vocab
 from pcme.embedding import Gaussian
 from pcme.model import Model

@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from pcme import Gaussian
-from pcme.data.dataset import CaptionDataset, Files, Named
+from pcme.data.dataset import CaptionDataset, NamedValues
+from pcme.data.sources import Files
 
 unless_annotations_are_enforced = pytest.mark.skipif(
     any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path),
@@ -56,5 +57,5 @@ def photos(root, count=10, per_image=3):
         Files(root, [f"{i}.jpg" for i in range(count)]),
         [f"bird number {i}" for i in range(len(owner))],
         owner,
-        classes=Named(np.arange(count) % 3, ("a", "b", "c")),
+        classes=NamedValues(np.arange(count) % 3, ("a", "b", "c")),
     )

@@ -27,7 +27,7 @@ from pcme.evaluation import Embedded, embed
 from pcme.model import Model
 from pcme.retrieval.matches import Matches
 from pcme.uncertainty import Confidence, Part, Report, fit, judged
-from pcme.uncertainty.calibrate import calibrate, strangers
+from pcme.uncertainty.calibrate import calibrate, unmatched_captions
 from pcme.uncertainty.curve import Histogram, log_odds
 from pcme.uncertainty.parts import log_probabilities
 from pcme.uncertainty.statistics import auroc
@@ -99,7 +99,7 @@ def measured(folder: Path, species: bool) -> dict[str, object]:
 
 def searched(model: Model, found: Embedded) -> Searched:
     """A gallery with its captions, or with some of many, and captions that fit nothing there."""
-    alone = strangers(model, found.dataset)
+    alone = unmatched_captions(model, found.dataset)
     assert alone is not None
     every = np.arange(len(found.dataset.images))
     return Searched(some(found, every, numpy_stream(0, "searched")), alone)

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcme.data.dataset import UNSAID, CaptionDataset, Files, Named, Remembered, Subset
+from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.formats.coco import COCO
 from pcme.data.images.decoding import ImageError
+from pcme.data.sources import CachedImages, Files, Subset
 from pcme.errors import ConfigError, DataError, ShapeError
+from pcme.retrieval.matches import UNSAID
 from tests.helpers import picture
 
 
@@ -20,8 +22,8 @@ def toy(root, images=6, per_image=2, classes=3):
         Files(root, [f"{i}.png" for i in range(images)]),
         [f"caption {c}" for c in range(images * per_image)],
         owner,
-        classes=Named(np.arange(images) % classes, tuple("abc"[:classes])),
-        labels=Named(np.arange(images)[:, None] % 2 == np.arange(2)[None], ("even", "odd")),
+        classes=NamedValues(np.arange(images) % classes, tuple("abc"[:classes])),
+        labels=NamedValues(np.arange(images)[:, None] % 2 == np.arange(2)[None], ("even", "odd")),
         metadata=[{"number": i} for i in range(images)],
     )
 
@@ -77,18 +79,6 @@ def test_a_subset_may_be_a_mask(tmp_path):
     assert [part.images.id(i) for i in range(len(part.images))] == ["0.png", "2.png", "4.png"]
 
 
-def test_folds_are_runs_in_file_order_and_the_rest_is_in_none(tmp_path):
-    folds = toy(tmp_path, images=7).folds(3)
-    assert [[fold.images.id(i) for i in range(2)] for fold in folds] == [
-        ["0.png", "1.png"],
-        ["2.png", "3.png"],
-        ["4.png", "5.png"],
-    ]
-    assert [fold.split for fold in folds] == ["test:1", "test:2", "test:3"]
-    with pytest.raises(ConfigError, match="cannot cut 7 images"):
-        toy(tmp_path, images=7).folds(8)
-
-
 def test_caption_ids_count_within_the_image(tmp_path):
     assert toy(tmp_path).caption_ids[:3] == ("0.png#0", "0.png#1", "1.png#0")
 
@@ -97,7 +87,7 @@ def test_labelled_says_which_images_have_any_label(tmp_path):
     dataset = toy(tmp_path)
     bare = np.zeros((6, 2), np.bool_)
     bare[2, 1] = True
-    assert replace(dataset, labels=Named(bare, ("x", "y"))).labelled.tolist() == [
+    assert replace(dataset, labels=NamedValues(bare, ("x", "y"))).labelled.tolist() == [
         False, False, True, False, False, False,
     ]  # fmt: skip
     assert not replace(dataset, labels=None).labelled.any()
@@ -111,7 +101,7 @@ def test_labelled_says_which_images_have_any_label(tmp_path):
         {"facts": np.zeros((7, 1), np.int64)},
         {"metadata": [{}]},
         {"caption_image": np.full(12, 6)},
-        {"classes": Named(np.zeros(5, np.int64), ("a",))},
+        {"classes": NamedValues(np.zeros(5, np.int64), ("a",))},
     ],
 )
 def test_rows_that_do_not_fit_are_refused(tmp_path, wrong):
@@ -148,7 +138,7 @@ def test_pictures_are_remembered_up_to_the_limit(tmp_path):
     for name in ("a.png", "b.png"):
         picture(tmp_path / name, size=(10, 10))
     files = Files(tmp_path, ["a.png", "b.png", "c.png"])
-    kept = Remembered(files, limit=400)
+    kept = CachedImages(files, limit=400)
     first = [kept.load(i) for i in (0, 1)]
     (tmp_path / "a.png").unlink()
     assert kept.load(0) is first[0]

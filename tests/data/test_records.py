@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pcme.data.dataset import Files
 from pcme.data.problems import Problems
 from pcme.data.records import (
     MAX_CHARACTERS,
@@ -26,6 +25,7 @@ from pcme.data.records import (
     printable,
     text_lines,
 )
+from pcme.data.sources import Files
 from pcme.errors import ConfigError, DataError, FormatError
 from tests.helpers import unless_annotations_are_enforced
 

@@ -5,8 +5,9 @@ import pytest
 from PIL import Image
 
 from pcme.data import Problems
-from pcme.data.dataset import CaptionDataset, Files
+from pcme.data.dataset import CaptionDataset
 from pcme.data.sheet import CELL, contact_sheet, save_sheet
+from pcme.data.sources import Files
 from pcme.errors import ConfigError
 from tests.helpers import picture
 

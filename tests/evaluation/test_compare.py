@@ -11,7 +11,7 @@ from pcme.errors import ConfigError, DataError
 from pcme.evaluation import Direction, Evaluation, compare, compared, evaluated, protocol
 from pcme.evaluation.compare import checked_metric
 from tests.evaluation.models import untrained
-from tests.evaluation.splits import embeddings, toy
+from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
 
 
 def direction(values, clusters, folds=None, name="r_precision"):
@@ -122,9 +122,9 @@ def test_several_runs_are_compared_with_the_first_and_corrected_together():
 
 
 def test_rsum_and_mean_rank_are_compared_as_they_are_reported():
-    dataset = toy(20, 5, name="coco")
+    dataset = toy(20, 5)
     images, captions = embeddings(dataset)
-    rules = protocol(dataset, fold=4)
+    rules = protocol(dataset, FOLDS_OF_4)
     runs = {n: evaluated(scores.create(n), images, captions, rules) for n in ("mean", "kl")}
     for metric in ("rsum", "mean_rank", "1k rsum", "1k pmrp", "pmrp@1", "map@r"):
         for each in compared(runs, metric).differences:

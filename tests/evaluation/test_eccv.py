@@ -1,6 +1,5 @@
 """ECCV Caption and CxC: our values against the package's figures and against a loop."""
 
-import builtins
 import importlib
 import warnings
 from dataclasses import replace
@@ -11,13 +10,21 @@ import numpy as np
 import pytest
 
 from pcme import scores
-from pcme.data.dataset import CaptionDataset, Files
-from pcme.errors import ConfigError, DataError
-from pcme.evaluation import eccv, evaluated, protocol
+from pcme.data.dataset import CaptionDataset
+from pcme.data.sources import Files
+from pcme.evaluation import eccv, evaluated, protocol, readings
+from pcme.evaluation.ground_truth import Relation
 from pcme.evaluation.judge import OWN, judged
-from pcme.evaluation.relations import Relation
 from pcme.retrieval.ranking import Ranking
-from tests.evaluation.splits import embeddings, toy
+from tests.evaluation.splits import COCO, embeddings, toy
+
+FIGURES = ("coco_5k_recalls", "cxc_recalls", "eccv_r1", "eccv_rprecision", "eccv_map_at_r")
+
+
+def retrieved(ranking, queries, gallery):
+    """A ranking by COCO's ids, as the package takes it: {query: gallery items, best first}."""
+    ids = np.asarray(gallery)[ranking.ids.numpy()]
+    return dict(zip(queries, ids.tolist(), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +41,7 @@ def coco(judge):
     owners = [judge.coco_gts["t2i"][ident][0] for ident in captions]
     images = list(dict.fromkeys(owners))
     place = {ident: i for i, ident in enumerate(images)}
-    return CaptionDataset.by_image(
+    split = CaptionDataset.by_image(
         "coco",
         "test",
         Files(Path(), [f"{ident}.jpg" for ident in images]),
@@ -43,6 +50,7 @@ def coco(judge):
         caption_ids=tuple(map(str, captions)),
         metadata=[{"coco_id": ident} for ident in images],
     )
+    return replace(split, readings=("eccv", "cxc"))
 
 
 def part_of(judge, queries):
@@ -58,19 +66,19 @@ def part_of(judge, queries):
 
 
 def test_the_judgements_are_as_many_as_published(coco):
-    found = eccv.judgements(coco)
+    found = protocol(coco)
     assert found.notes == ()
     asked = {
         (name, way): (int((relation.sizes > 0).sum()), int(relation.sizes.sum()))
         for way in ("i2t", "t2i")
-        for name, relation in getattr(found, way).items()
+        for name, relation in getattr(found, way).others.items()
     }
     assert asked[("eccv", "i2t")] == (1261, 22_550)
     assert asked[("eccv", "t2i")] == (1332, 11_279)
     assert asked[("cxc", "i2t")] == (5000, 35_585)
     assert asked[("cxc", "t2i")] == (24_972, 35_585)
     # two right captions are not among the 25,000: they cannot be found, and count all the same
-    assert int(found.i2t["eccv"].matches.counts.sum()) == 22_548
+    assert int(found.i2t.others["eccv"].matches.counts.sum()) == 22_548
 
 
 def test_values_average_to_the_packages_figures(coco, judge, capsys):
@@ -86,13 +94,13 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
         ],
         "t2i": generator.choice(list(judge.eccv_gts["t2i"]), 40, replace=False).tolist(),
     }
-    found = eccv.judgements(coco)
+    found = protocol(coco)
     rankings, means = {}, {}
     for way, own, others in (("i2t", image_ids, caption_ids), ("t2i", caption_ids, image_ids)):
         rows = np.array([own.index(ident) for ident in asked[way]])
         relations = {
             name: Relation(relation.matches[rows], relation.sizes[rows])
-            for name, relation in getattr(found, way).items()
+            for name, relation in getattr(found, way).others.items()
         }
         matrix = generator.standard_normal((len(rows), len(others))).astype(np.float32)
         for relation in relations.values():
@@ -105,9 +113,9 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
         means[way] = {name: np.nanmean(array) for name, array in values.items()}
         rankings[way] = Ranking.from_scores(matrix, k=50)
     theirs = part_of(judge, asked).compute_all_metrics(
-        eccv.retrieved(rankings["i2t"], asked["i2t"], caption_ids),
-        eccv.retrieved(rankings["t2i"], asked["t2i"], image_ids),
-        target_metrics=eccv.FIGURES,
+        retrieved(rankings["i2t"], asked["i2t"], caption_ids),
+        retrieved(rankings["t2i"], asked["t2i"], image_ids),
+        target_metrics=FIGURES,
     )
     capsys.readouterr()  # the package draws bars
     pairs = {
@@ -138,16 +146,16 @@ SMALL = SimpleNamespace(
 
 
 def small_split():
-    dataset = toy(4, 2, name="coco", labels=0)
+    dataset = toy(4, 2, labels=0, **COCO)
     return replace(dataset, caption_ids=tuple(str(500 + i) for i in range(8)))
 
 
 def test_evaluation_takes_them_along(monkeypatch):
-    monkeypatch.setattr(eccv, "_judge", lambda: SMALL)
+    monkeypatch.setattr(readings, "load_package", lambda: SMALL)
     dataset = small_split()
     images, captions = embeddings(dataset)
     score = scores.create("csd")
-    rules = protocol(dataset, fold=9)
+    rules = protocol(dataset)
     assert [note.partition(":")[0] for note in rules.notes] == ["no PMRP", "no 1K"]
     found = evaluated(score, images, captions, rules)
     order = np.argsort(-score(images, captions).numpy()[2], kind="stable").tolist()
@@ -161,40 +169,19 @@ def test_evaluation_takes_them_along(monkeypatch):
     assert "eccv recall@1" in found.i2t.figures
 
 
-def test_rankings_are_handed_over_by_cocos_ids(monkeypatch, judge, capsys):
-    dataset = small_split()
-    small = type(judge)()
-    small.__dict__.update(vars(SMALL))
-    matrix = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
-    monkeypatch.setattr(small, "coco_1k_recalls", lambda *_, **__: {"i2t": 0.0, "t2i": 0.0})
-    i2t, t2i = Ranking.from_scores(matrix.T.copy()), Ranking.from_scores(matrix)
-    found = eccv.official(i2t, t2i, dataset, judge=small)
-    best = matrix.argmax(1)
-    capsys.readouterr()
-    assert found["coco_5k_r1"]["t2i"] == np.mean(best == np.arange(8) // 2)
-    assert found["cxc_r1"]["t2i"] == np.mean([best[4] in (2, 0), best[7] == 3])
-    assert "coco_1k_r1" in found
-    with pytest.raises(DataError, match="i2t ranking is too short for ECCV Caption"):
-        eccv.official(Ranking.from_scores(matrix.T.copy(), k=3), t2i, dataset, judge=small)
-
-
-def test_without_the_package_it_is_said(monkeypatch):
-    real = builtins.__import__
-
-    def missing(name, *args, **options):
-        if name.startswith("eccv_caption"):
-            raise ImportError(name)
-        return real(name, *args, **options)
+def test_without_the_package_it_is_noted(monkeypatch):
+    def missing(name):
+        raise ImportError(name)
 
     monkeypatch.setattr(eccv.importlib, "import_module", missing)
-    (note,) = eccv.judgements(small_split()).notes
+    monkeypatch.setattr(readings, "load_package", eccv.load_package.__wrapped__)
+    note = protocol(small_split()).notes[-1]
+    assert note.startswith("no ECCV Caption, no CxC: ")
     assert "pip install pcme[eccv]" in note
-    ranking = Ranking.from_scores(np.eye(4))
-    with pytest.raises(ConfigError, match="eccv_caption is not installed"):
-        eccv.official(ranking, ranking, small_split())
 
 
 def test_a_part_of_the_split_is_not_judged():
-    (note,) = eccv.judgements(toy(4, 2, name="coco")).notes
-    assert "30,000 of their images and captions are not in coco/test" in note
-    assert eccv.judgements(toy()) == eccv.Judgements()
+    rules = protocol(toy(4, 2, **COCO))
+    assert "30,000 of their images and captions are not in coco/test" in rules.notes[-1]
+    assert not rules.t2i.others
+    assert not protocol(toy()).t2i.others

@@ -5,8 +5,8 @@ import pytest
 
 from pcme import Matches
 from pcme.errors import DataError
+from pcme.evaluation.ground_truth import Relation
 from pcme.evaluation.judge import OWN, _best, judged
-from pcme.evaluation.relations import Relation
 from pcme.retrieval.ranking import top_ids
 
 

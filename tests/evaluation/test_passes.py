@@ -12,7 +12,7 @@ from pcme.retrieval import metrics
 from pcme.retrieval.plausible import RADII
 from pcme.retrieval.ranking import Ranking
 from pcme.scores.plans import LiftedPlan
-from tests.evaluation.splits import embeddings, toy
+from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
 from tests.helpers import random_gaussians
 
 SCORE = scores.create("csd")
@@ -96,9 +96,9 @@ def test_every_value_of_either_direction_is_that_of_a_loop(classes):
 
 
 def test_folds_of_coco_are_the_same_metrics_within_each_fold():
-    dataset = toy(20, 5, name="coco", density=0.3)
+    dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
-    found = evaluated(SCORE, images, captions, protocol(dataset, fold=4))
+    found = evaluated(SCORE, images, captions, protocol(dataset, FOLDS_OF_4))
     labels, owner = dataset.labels.values, dataset.caption_image
     truth, matrix = dataset.matches().dense(), SCORE(captions, images)
     means = []
@@ -116,9 +116,9 @@ def test_folds_of_coco_are_the_same_metrics_within_each_fold():
 
 
 def test_blocks_change_nothing(monkeypatch):
-    dataset = toy(20, 5, name="coco", density=0.3)
+    dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
-    rules = protocol(dataset, fold=4)
+    rules = protocol(dataset, FOLDS_OF_4)
     whole = evaluated(SCORE, images, captions, rules)
     monkeypatch.setattr("pcme.evaluation.passes.ROWS", 7)
     monkeypatch.setattr("pcme.scores.plans.QUERY_ROWS", 7)  # neither folds nor images end there
@@ -130,7 +130,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 def test_no_block_is_scored_twice(monkeypatch):
-    dataset = toy(20, 5, name="coco")
+    dataset = toy(20, 5)
     images, captions = embeddings(dataset)
     scored = []
     own = LiftedPlan.block
@@ -142,7 +142,7 @@ def test_no_block_is_scored_twice(monkeypatch):
     monkeypatch.setattr(LiftedPlan, "block", counted)
     for name, times in (("csd", 1), ("kl", 2)):  # kl is another matrix from the other side
         scored.clear()
-        evaluated(scores.create(name), images, captions, protocol(dataset, fold=4))
+        evaluated(scores.create(name), images, captions, protocol(dataset, FOLDS_OF_4))
         assert sum(block.numel() for block in scored) == times * 20 * 100
 
 
@@ -167,9 +167,9 @@ def test_points_are_not_sampled_so_they_are_the_same_either_way():
 
 
 def test_a_matrix_that_is_too_large_to_keep_is_scored_again(monkeypatch):
-    dataset = toy(20, 5, name="coco", density=0.3)
+    dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
-    rules = protocol(dataset, fold=4)
+    rules = protocol(dataset, FOLDS_OF_4)
     whole = evaluated(SCORE, images, captions, rules)
     monkeypatch.setattr("pcme.evaluation.passes.HELD_BYTES", 20 * 100 * 4 - 1)
     again = evaluated(SCORE, images, captions, rules)

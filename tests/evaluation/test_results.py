@@ -8,7 +8,7 @@ import pytest
 from pcme import scores
 from pcme.errors import ConfigError, FormatError
 from pcme.evaluation import Direction, Evaluation, evaluated, protocol
-from tests.evaluation.splits import embeddings, toy
+from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
 
 
 def direction(folds=None, **values):
@@ -22,9 +22,9 @@ def direction(folds=None, **values):
 
 @pytest.fixture(scope="module")
 def found():
-    dataset = toy(20, 5, name="coco", density=0.3)
+    dataset = toy(20, 5, density=0.3)
     score = scores.create("csd_prob", scale=1.0)
-    return evaluated(score, *embeddings(dataset), protocol(dataset, fold=4))
+    return evaluated(score, *embeddings(dataset), protocol(dataset, FOLDS_OF_4))
 
 
 def test_figures_are_means_of_what_has_an_answer():

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pcme import analysis, plots
-from pcme.data.dataset import Files
+from pcme.data.sources import Files
 from tests.helpers import picture
 from tests.plots import made
 

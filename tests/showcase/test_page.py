@@ -101,3 +101,8 @@ def test_whether_it_can_be_written_is_known_before(tmp_path):
             require_writable(path)
     require_writable(tmp_path / "new" / "report.html")
     assert not list((tmp_path / "new").iterdir())
+
+
+def test_labels_stand_on_the_page_where_the_split_names_them(report):
+    assert "PMRP" not in page(report)
+    assert "PMRP" in page(dataclasses.replace(report, readings=("pmrp", "1k")))

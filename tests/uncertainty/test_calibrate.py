@@ -8,7 +8,7 @@ from pcme.evaluation import embed
 from pcme.model import load
 from pcme.training import train
 from pcme.uncertainty import Confidence, fingerprint, fit, halves, judged
-from pcme.uncertainty.calibrate import calibrate, strangers
+from pcme.uncertainty.calibrate import calibrate, unmatched_captions
 from tests.helpers import photos
 
 TINY = recipes.get("aviary-tiny")
@@ -41,11 +41,11 @@ def test_the_report_is_of_the_other_half(folder, split):
     embedded = embed(model, split, Problems())
     first, second = halves(split, embedded.captions, embedded.images)
     trial = fit(model.score(), first, model="m", method="platt", false_alarm=0.3)
-    expected = judged(trial, model.score(), second, unmatched=strangers(model, split))
+    expected = judged(trial, model.score(), second, unmatched=unmatched_captions(model, split))
     assert found.report == expected
     assert found.report.unmatched is not None
     assert found.confidence.presence.false_alarm == 0.3
 
 
 def test_nobody_knows_what_fits_no_photograph(folder, tmp_path):
-    assert strangers(load(folder), photos(tmp_path)) is None
+    assert unmatched_captions(load(folder), photos(tmp_path)) is None

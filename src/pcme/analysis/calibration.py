@@ -17,8 +17,6 @@ from pcme.analysis.base import (
     registry,
 )
 from pcme.core.progress import Progress, silent
-from pcme.data.aviary import ATTRIBUTES
-from pcme.data.aviary.dataset import Aviary
 from pcme.embedding import Embedding
 from pcme.scores.base import Score
 from pcme.uncertainty.statistics import Calibration as Counted
@@ -84,8 +82,8 @@ class Reliability(Result):
 class Calibration(Analysis):
     """Reliability of the match probability over all pairs, and "nothing here matches".
 
-    Aviary writes `unmatched` captions that fit no image; elsewhere each caption is asked once with
-    its matches in the gallery and once without.
+    A drawn dataset writes `unmatched` captions that match no image; elsewhere each caption is asked
+    once with its matches in the gallery and once without.
     """
 
     needs: ClassVar[tuple[Need, ...]] = (PROBABILITY,)
@@ -116,9 +114,9 @@ class Calibration(Analysis):
             progress("captions", rows.stop, len(found.captions))
         asked = subject.matches.answerable
         best = np.concatenate(with_matches)[asked]
-        if _drawn(subject):
-            texts, _ = Aviary.unmatched(found.dataset, self.unmatched)
-            nothing = best_of_each(score, subject.model.encode_captions(texts), found.images)
+        if (written := found.dataset.unmatched(self.unmatched)) is not None:
+            captions = subject.model.encode_captions(written.captions)
+            nothing = best_of_each(score, captions, found.images)
             return _summed(counted, roc(WRITTEN, best, nothing))
         return _summed(counted, roc(WITHHELD, best, np.concatenate(without)[asked]))
 
@@ -167,9 +165,3 @@ def _summed(counted: Counted, nothing: Roc) -> Reliability:
 
 def _probability(block: object) -> Float64[np.ndarray, "b g"]:
     return np.exp(np.asarray(block, np.float64)).clip(0, 1)
-
-
-def _drawn(subject: Subject) -> bool:
-    """Whether captions that fit nothing can be written here."""
-    dataset = subject.embedded.dataset
-    return dataset.writer is not None and dataset.facts.shape[1] == len(ATTRIBUTES)

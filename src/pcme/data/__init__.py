@@ -7,8 +7,9 @@ True
 import os
 from pathlib import Path
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, ImageSource, recognised, registry
+from pcme.data.dataset import CaptionDataset, Dataset, recognised, registry
 from pcme.data.problems import Problem, Problems
+from pcme.data.sources import Files, ImageSource
 from pcme.errors import ConfigError
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Stored: vectors of images or captions in a NumPy file, read row by row where they lie.
+"""VectorFile: vectors of images or captions in a NumPy file, read row by row where they lie.
 
 Files may be larger than memory; they are mapped, never loaded, and no pickle is read.
 """
@@ -13,21 +13,21 @@ from torch import Tensor
 
 from pcme.errors import DataError, FormatError
 
-__all__ = ["Stored"]
+__all__ = ["VectorFile"]
 
 CHECKED_BYTES = 64 * 2**20
 """How much is read at a time when a file is looked through."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class VectorFile:
     """Some rows of an array [n,d] or [n,s,d]; a row is one vector or s of them."""
 
     values: Float[np.ndarray, "n ..."]
     rows: Int64[np.ndarray, " m"]
 
     @classmethod
-    def open(cls, path: Path) -> "Stored":
+    def open(cls, path: Path) -> "VectorFile":
         """All rows of a .npy file, of which every number must be finite."""
         try:
             values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -51,9 +51,9 @@ class Stored:
         found = np.array(self.values[self.rows[index]], np.float32)
         return torch.from_numpy(found.reshape(-1, self.width))
 
-    def picked(self, rows: Int64[np.ndarray, " k"]) -> "Stored":
+    def picked(self, rows: Int64[np.ndarray, " k"]) -> "VectorFile":
         """These of the rows, in this order."""
-        return Stored(self.values, self.rows[rows])
+        return VectorFile(self.values, self.rows[rows])
 
     def __len__(self) -> int:
         return len(self.rows)

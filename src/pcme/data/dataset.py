@@ -9,7 +9,6 @@ metric or an analysis, asks `matches`, and nobody assumes that caption i belongs
 Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,155 +19,27 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 from numpy.typing import ArrayLike
-from PIL import Image
 
 from pcme.core.random import numpy_stream
 from pcme.core.registry import Registry
-from pcme.data.arrays import Stored
-from pcme.data.images.decoding import MAX_PIXELS, decode
+from pcme.data.arrays import VectorFile
 from pcme.data.problems import Problems
+from pcme.data.sources import ImageSource, Subset
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.retrieval.matches import UNSAID, Matches
-
-__all__ = [
-    "UNSAID",
-    "CaptionDataset",
-    "CaptionWriter",
-    "Dataset",
-    "Files",
-    "ImageSource",
-    "Named",
-    "Remembered",
-    "Subset",
-    "recognised",
-    "registry",
-]
+from pcme.retrieval.matches import Matches
 
 
-class ImageSource(ABC):
-    """A sequence of pictures that are read, or drawn, one at a time and only when asked for."""
+@dataclass(frozen=True, eq=False)
+class Written:
+    """New captions, and what each of them says."""
 
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def id(self, index: int) -> str:
-        """The picture's id: unique, stable, and what an error message calls it."""
-
-    @abstractmethod
-    def load(self, index: int) -> Image.Image:
-        """The picture as upright 8-bit RGB; an ImageError when it cannot be used."""
-
-    @abstractmethod
-    def stamp(self, index: int) -> str:
-        """Changes whenever the picture may have changed; cheap, so the picture is not read."""
-
-    def path(self, index: int) -> Path | None:
-        """The picture's own file, where it has one."""
-        return None
-
-
-@dataclass(frozen=True)
-class Files(ImageSource):
-    """Image files below a folder, by their names relative to it."""
-
-    root: Path
-    names: Sequence[str]
-    max_pixels: int = MAX_PIXELS
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def id(self, index: int) -> str:
-        """The name relative to the folder."""
-        return self.names[index]
-
-    def load(self, index: int) -> Image.Image:
-        """The decoded file."""
-        return decode(self.path(index), max_pixels=self.max_pixels)
-
-    def stamp(self, index: int) -> str:
-        """Size and time of change, as `make` and `git status` do it; "missing" without a file."""
-        try:
-            status = os.stat(self.path(index))
-        except OSError:
-            return "missing"
-        return f"{status.st_size}:{status.st_mtime_ns}"
-
-    def path(self, index: int) -> Path:
-        """The file."""
-        return self.root / self.names[index]
-
-
-@dataclass(frozen=True)
-class Subset(ImageSource):
-    """Some pictures of a source, in the order given."""
-
-    source: ImageSource
-    indices: Int64[np.ndarray, " n"]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def id(self, index: int) -> str:
-        """The id in the whole source."""
-        return self.source.id(int(self.indices[index]))
-
-    def load(self, index: int) -> Image.Image:
-        """The picture."""
-        return self.source.load(int(self.indices[index]))
-
-    def stamp(self, index: int) -> str:
-        """The stamp in the whole source."""
-        return self.source.stamp(int(self.indices[index]))
-
-    def path(self, index: int) -> Path | None:
-        """The picture's own file, where it has one."""
-        return self.source.path(int(self.indices[index]))
-
-
-class Remembered(ImageSource):
-    """A source whose pictures are read, or drawn, once: kept in memory up to `limit` bytes.
-
-    Safe in threads: two that ask for the same picture at once may both read it, no more.
-    """
-
-    def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
-        self.source, self.limit = source, limit
-        self._kept: dict[int, Image.Image] = {}
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def id(self, index: int) -> str:
-        """The id in the source."""
-        return self.source.id(index)
-
-    def load(self, index: int) -> Image.Image:
-        """The picture; whoever changes it changes it for all."""
-        kept = self._kept.get(index)
-        if kept is not None:
-            return kept
-        image = self.source.load(index)
-        size = 4 * image.width * image.height  # Pillow keeps four bytes a pixel
-        if self._bytes + size <= self.limit:
-            self._bytes += size
-            self._kept[index] = image
-        return image
-
-    def stamp(self, index: int) -> str:
-        """The stamp in the source."""
-        return self.source.stamp(index)
-
-    def path(self, index: int) -> Path | None:
-        """The picture's own file, where it has one."""
-        return self.source.path(index)
+    captions: list[str]
+    said: Int64[np.ndarray, "m a"]
 
 
 @runtime_checkable
 class CaptionWriter(Protocol):
-    """Writes new captions for an image and reads what a caption says; only a drawn world can."""
+    """Writes captions and reads what a caption says; only a drawn world can."""
 
     def write(self, facts: Int[np.ndarray, " a"], generator: np.random.Generator) -> str:
         """A caption drawn afresh for an image of which `facts` are true."""
@@ -178,9 +49,13 @@ class CaptionWriter(Protocol):
         """What the words say, attribute by attribute; UNSAID where they are silent."""
         ...
 
+    def unmatched(self, split: "CaptionDataset", count: int, *, seed: int = 0) -> Written | None:
+        """Captions that match no image of the split; None where none can be written."""
+        ...
+
 
 @dataclass(frozen=True)
-class Named:
+class NamedValues:
     """Values with the names of what they stand for: class ids [n], or binary labels [n,l]."""
 
     values: np.ndarray
@@ -193,7 +68,8 @@ class CaptionDataset:
 
     `caption_image` is the image each caption was written for; `classes` and `labels` belong to
     images, and a caption inherits its image's. `metadata` holds whatever else is known of an image.
-    `image_vectors` and `caption_vectors` take the place of pixels and words where they are given.
+    `image_vectors` and `caption_vectors` replace pixels and words where they are given. `readings`
+    names further ways to judge the split (`pcme.evaluation.readings`).
 
     >>> dataset = CaptionDataset.by_image("toy", "test", Files(Path("."), ["a.jpg", "b.jpg"]),
     ...                                   ["a wren", "a small wren", "a jay"], [0, 0, 1])
@@ -213,12 +89,13 @@ class CaptionDataset:
     facts: Int64[np.ndarray, "n a"]
     said: Int64[np.ndarray, "m a"]
     caption_ids: Sequence[str] = ()
-    classes: Named | None = None
-    labels: Named | None = None
+    classes: NamedValues | None = None
+    labels: NamedValues | None = None
     metadata: Sequence[Mapping[str, object]] | None = None
     writer: CaptionWriter | None = field(default=None, repr=False)
-    image_vectors: Stored | None = field(default=None, repr=False)
-    caption_vectors: Stored | None = field(default=None, repr=False)
+    image_vectors: VectorFile | None = field(default=None, repr=False)
+    caption_vectors: VectorFile | None = field(default=None, repr=False)
+    readings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.caption_ids:
@@ -244,11 +121,11 @@ class CaptionDataset:
         caption_image: ArrayLike,
         *,
         caption_ids: Sequence[str] = (),
-        classes: Named | None = None,
-        labels: Named | None = None,
+        classes: NamedValues | None = None,
+        labels: NamedValues | None = None,
         metadata: Sequence[Mapping[str, object]] | None = None,
-        image_vectors: Stored | None = None,
-        caption_vectors: Stored | None = None,
+        image_vectors: VectorFile | None = None,
+        caption_vectors: VectorFile | None = None,
     ) -> "CaptionDataset":
         """A dataset in which a caption matches the image it was written for. Paper: §4.1 (COCO)."""
         owner = np.asarray(caption_image, np.int64)
@@ -270,7 +147,7 @@ class CaptionDataset:
                 "image"
             )
         facts = np.asarray(self.classes.values, np.int64)[:, None]
-        return replace(self, facts=facts, said=facts[self.caption_image])
+        return replace(self, facts=facts, said=facts[self.caption_image], writer=None)
 
     @property
     def where(self) -> str:
@@ -301,6 +178,10 @@ class CaptionDataset:
         if self.labels is None:
             return np.zeros(len(self.images), np.bool_)
         return np.asarray(self.labels.values.any(1))
+
+    def unmatched(self, count: int, *, seed: int = 0) -> Written | None:
+        """Captions that match no image of this split; None where none can be written."""
+        return None if self.writer is None else self.writer.unmatched(self, count, seed=seed)
 
     def divided(self, share: float, *, seed: int = 0) -> tuple["CaptionDataset", "CaptionDataset"]:
         """(the rest, a random share of the images as split "val"); the same ones for one seed."""
@@ -339,22 +220,6 @@ class CaptionDataset:
             caption_vectors=self.caption_vectors and self.caption_vectors.picked(kept),
         )
 
-    def folds(self, count: int) -> list["CaptionDataset"]:
-        """Equal runs of images in file order, e.g. COCO 1K: five folds of the 5,000 test images.
-
-        Images beyond a multiple of `count` are in no fold, as in the protocol. Paper: §4.1.
-        """
-        size = len(self.images) // count
-        if count < 1 or size == 0:
-            raise ConfigError(
-                f"{self.where}: cannot cut {len(self.images)} images in {count} folds"
-            )
-        starts = range(0, size * count, size)
-        return [
-            self.subset(np.arange(start, start + size), split=f"{self.split}:{number}")
-            for number, start in enumerate(starts, start=1)
-        ]
-
     def __repr__(self) -> str:
         counts = f"{len(self.images):,} images, {len(self.captions):,} captions"
         return f"CaptionDataset({self.where}: {counts})"
@@ -374,15 +239,22 @@ class Dataset(ABC):
     """Images of each split in the whole published dataset, where that is known."""
     rank: ClassVar[int] = 0
     """Layouts are tried from the lowest rank up: the general ones have the higher ranks."""
+    readings: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """Further ways to judge a split, beside its own matches: {split: names of readings}."""
 
     @property
     @abstractmethod
     def splits(self) -> tuple[str, ...]:
         """The names of the splits that can be loaded here."""
 
-    @abstractmethod
     def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
-        """One split; what cannot be used is left out and reported to `problems`."""
+        """Load one split; items that cannot be used are left out and reported to `problems`."""
+        loaded = self.read(split, Problems() if problems is None else problems)
+        return replace(loaded, readings=self.readings.get(split, loaded.readings))
+
+    @abstractmethod
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
+        """Read one split for `load`; refuse a name that is not among `splits`."""
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -436,13 +308,13 @@ def _numbered(images: ImageSource, owners: Int64[np.ndarray, " m"]) -> tuple[str
     return tuple(ids)
 
 
-def _picked(named: Named | None, rows: Int64[np.ndarray, " k"]) -> Named | None:
-    return named and Named(named.values[rows], named.names)
+def _picked(named: NamedValues | None, rows: Int64[np.ndarray, " k"]) -> NamedValues | None:
+    return named and NamedValues(named.values[rows], named.names)
 
 
 def _check_rows(where: str, of: str, count: int, **columns: object) -> None:
     for name, column in columns.items():
-        values = column.values if isinstance(column, Named) else column
+        values = column.values if isinstance(column, NamedValues) else column
         if values is not None and len(values) != count:  # type: ignore[arg-type]
             raise ShapeError(
                 f"{where}: {name} must have one row for each of the {count} {of} - got "

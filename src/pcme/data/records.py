@@ -17,8 +17,9 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from pcme.data.dataset import CaptionDataset, Files, ImageSource, Named
+from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.problems import Problems
+from pcme.data.sources import Files, ImageSource
 from pcme.errors import ConfigError, DataError, FormatError
 
 __all__ = [
@@ -320,17 +321,17 @@ def _built(
     )
 
 
-def _classes(records: Sequence[Record]) -> Named | None:
+def _classes(records: Sequence[Record]) -> NamedValues | None:
     """The class of every image, or None unless all of them have one."""
     given = [record.class_name for record in records if record.class_name is not None]
     if len(given) < len(records):
         return None
     names = sorted(set(given))
     code = {name: position for position, name in enumerate(names)}
-    return Named(np.array([code[name] for name in given], np.int64), tuple(names))
+    return NamedValues(np.array([code[name] for name in given], np.int64), tuple(names))
 
 
-def _labels(records: Sequence[Record], names: Sequence[str] | None) -> Named | None:
+def _labels(records: Sequence[Record], names: Sequence[str] | None) -> NamedValues | None:
     if all(record.labels is None for record in records):
         return None
     rows = [set(record.labels or ()) for record in records]
@@ -344,4 +345,4 @@ def _labels(records: Sequence[Record], names: Sequence[str] | None) -> Named | N
     values = np.zeros((len(rows), len(known)), np.bool_)
     for row, labels in zip(values, rows, strict=True):
         row[[column[label] for label in labels]] = True
-    return Named(values, tuple(known))
+    return NamedValues(values, tuple(known))

@@ -13,7 +13,7 @@ from pcme.evaluation.embed import Embedded, embed
 from pcme.evaluation.evaluate import EvaluationReport, evaluate
 from pcme.evaluation.open_run import embed_split, open_run
 from pcme.evaluation.passes import evaluated, retrieval
-from pcme.evaluation.protocols import Protocol, Truth, protocol
+from pcme.evaluation.protocols import Protocol, protocol
 from pcme.evaluation.results import Direction, Evaluation
 from pcme.evaluation.subject import Subject
 
@@ -27,7 +27,6 @@ __all__ = [
     "Interval",
     "Protocol",
     "Subject",
-    "Truth",
     "compare",
     "compared",
     "embed",

@@ -1,121 +1,55 @@
-"""ECCV Caption and CxC: more right answers for COCO's test split than it was written with.
+"""ECCV Caption and CxC: more relevant items for COCO's test split than it was written with.
 
 Both come with the package `eccv_caption` (`pip install pcme[eccv]`). Their judgements become
-relations, so that their metrics have a value for every query like all others, from the same pass.
-`official` hands rankings to the package itself, whose figures are the same.
+relations, so that their metrics have a value per query like all others, from the same pass.
 
 CxC (Parekh et al. 2021) judges all 5,000 images and 24,972 captions, by recall. ECCV Caption (Chun
-et al. 2022) has 1,261 images and 1,332 captions with 22,550 and 11,279 right answers, by mAP@R,
-R-Precision and recall@1. What that package calls PMRP is another measure than the paper's, and
-needs files that it does not bring: it is not computed here.
+et al. 2022) has 1,261 images and 1,332 captions with 22,550 and 11,279 relevant items, by mAP@R,
+R-Precision and recall@1. That package's PMRP is another measure than the paper's and needs files
+that it does not bring, so it is not computed here.
 """
 
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from pcme.data.dataset import CaptionDataset
-from pcme.errors import ConfigError, DataError
-from pcme.evaluation.relations import Relation
+from pcme.evaluation.ground_truth import Relation
 from pcme.retrieval.matches import Matches
-from pcme.retrieval.ranking import Ranking
-
-__all__ = ["Judgements", "judgements", "official", "retrieved"]
-
-NAMES = {"eccv": "eccv_gts", "cxc": "cxc_gts"}
-"""Our names of the judgements, and the package's."""
-
-COMPLETE = ("coco_1k_recalls",)
-"""Metrics of the package that need the whole gallery ranked."""
-FIGURES = ("coco_5k_recalls", "cxc_recalls", "eccv_r1", "eccv_rprecision", "eccv_map_at_r")
 
 Answers = Mapping[int, Sequence[int]]
-"""{id of a query: ids of its right answers}."""
+"""{id of a query: ids of its relevant items}."""
 
 
-@dataclass(frozen=True)
 class Judgements:
-    """Relations by name for either direction; `notes` say why there are none."""
+    """The package's judgements (its `Metrics`) of a split, by COCO's ids."""
 
-    i2t: Mapping[str, Relation] = field(default_factory=dict)
-    t2i: Mapping[str, Relation] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    def __init__(self, package: Any, split: CaptionDataset) -> None:  # noqa: ANN401 - no types
+        self.package = package
+        self.images, self.captions = _rows(_image_ids(split)), _rows(split.caption_ids)
 
+    @property
+    def absent(self) -> int:
+        """How many of the judged images and captions the split lacks."""
+        known = self.package.coco_gts
+        return len(known["i2t"].keys() - self.images) + len(known["t2i"].keys() - self.captions)
 
-def judgements(dataset: CaptionDataset) -> Judgements:
-    """What others have judged of this split: nothing but for the whole of COCO's test split."""
-    if dataset.where != "coco/test":
-        return Judgements()
-    judge = _judge()
-    if judge is None:
-        missing = "the package eccv_caption is not installed - pip install pcme[eccv]"
-        return Judgements(notes=(f"no ECCV Caption, no CxC: {missing}",))
-    images, captions = _places(_image_ids(dataset)), _places(_caption_ids(dataset))
-    absent = len(judge.coco_gts["i2t"].keys() - images.keys())
-    absent += len(judge.coco_gts["t2i"].keys() - captions.keys())
-    if absent:
-        missing = f"{absent:,} of their images and captions are not in {dataset.where}"
-        return Judgements(notes=(f"no ECCV Caption, no CxC: {missing}",))
-    return Judgements(
-        {
-            name: _relation(getattr(judge, gts)["i2t"], images, captions)
-            for name, gts in NAMES.items()
-        },
-        {
-            name: _relation(getattr(judge, gts)["t2i"], captions, images)
-            for name, gts in NAMES.items()
-        },
-    )
+    def relations(self, name: str) -> tuple[Relation, Relation]:
+        """Return what the package judged under `name`, for images and for captions as queries."""
+        answers = getattr(self.package, name)
+        return (
+            _relation(answers["i2t"], self.images, self.captions),
+            _relation(answers["t2i"], self.captions, self.images),
+        )
 
 
-def official(
-    i2t: Ranking,
-    t2i: Ranking,
-    dataset: CaptionDataset,
-    *,
-    judge: Any = None,  # noqa: ANN401
-) -> dict[str, dict[str, float]]:
-    """The package's own figures of rankings of COCO's test split: {metric: {direction: share}}.
-
-    Rankings may be cut, but not above the largest number of right answers; COCO 1K is among the
-    figures when they are whole. `judge` is an `eccv_caption.Metrics`, the package's by default.
-    """
-    judge = judge or _judge()
-    if judge is None:
-        raise ConfigError("the package eccv_caption is not installed - pip install pcme[eccv]")
-    images, captions = _image_ids(dataset), _caption_ids(dataset)
-    found = {
-        "i2t": retrieved(i2t, images, captions),
-        "t2i": retrieved(t2i, captions, images),
-    }
-    for way, ranking in (("i2t", i2t), ("t2i", t2i)):
-        _require_depth(ranking, way, judge)
-    whole = i2t.depth == len(captions) and t2i.depth == len(images)
-    wanted = (*FIGURES, *(COMPLETE if whole else ()))
-    figures: dict[str, dict[str, float]] = judge.compute_all_metrics(
-        found["i2t"], found["t2i"], target_metrics=wanted
-    )
-    return figures
-
-
-def retrieved(
-    ranking: Ranking, queries: Sequence[int], gallery: Sequence[int]
-) -> dict[int, list[int]]:
-    """A ranking by COCO's ids, as the package takes it: {query: gallery items, best first}.
-
-    >>> retrieved(Ranking([[1, 0]], [[0.9, 0.2]]), [17], [500, 501])
-    {17: [501, 500]}
-    """
-    ids = np.asarray(gallery)[ranking.ids.numpy()]
-    return dict(zip(queries, ids.tolist(), strict=True))
-
-
-def _judge() -> Any | None:  # noqa: ANN401 - the package has no types
-    """The package's judge, if the package is there."""
+@cache
+def load_package() -> Any | None:  # noqa: ANN401 - the package has no types
+    """Load the package's judge; None where the package is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it prefers ujson, which nothing else here needs
@@ -124,26 +58,21 @@ def _judge() -> Any | None:  # noqa: ANN401 - the package has no types
         return None
 
 
-def _image_ids(dataset: CaptionDataset) -> list[int]:
-    known = dataset.metadata or [{}] * len(dataset.images)
-    return [_number(entry.get("coco_id")) for entry in known]
+def _image_ids(split: CaptionDataset) -> list[object]:
+    known = split.metadata or [{}] * len(split.images)
+    return [entry.get("coco_id") for entry in known]
 
 
-def _caption_ids(dataset: CaptionDataset) -> list[int]:
-    return [_number(text) for text in dataset.caption_ids]
-
-
-def _number(ident: object) -> int:
-    """COCO's number, or -1 for an item that has none."""
-    return int(ident) if isinstance(ident, int | str) and str(ident).isdigit() else -1
-
-
-def _places(ids: Sequence[int]) -> dict[int, int]:
-    return {ident: place for place, ident in enumerate(ids)}
+def _rows(ids: Sequence[object]) -> dict[int, int]:
+    """{COCO's number: row}; items without a number share -1."""
+    numbers = [
+        int(ident) if isinstance(ident, int | str) and str(ident).isdigit() else -1 for ident in ids
+    ]
+    return {number: row for row, number in enumerate(numbers)}
 
 
 def _relation(answers: Answers, queries: Mapping[int, int], gallery: Mapping[int, int]) -> Relation:
-    """Right answers by place; of two images one judged caption is not among COCO's 25,000."""
+    """Relevant items by row; two judged captions are not among COCO's 25,000."""
     pairs = [
         (queries[query], gallery[item])
         for query, items in answers.items()
@@ -155,13 +84,3 @@ def _relation(answers: Answers, queries: Mapping[int, int], gallery: Mapping[int
         sizes[queries[query]] = len(set(items))
     rows, columns = np.array(pairs, np.int64).reshape(-1, 2).T
     return Relation(Matches.from_pairs(rows, columns, (len(queries), len(gallery))), sizes)
-
-
-def _require_depth(ranking: Ranking, way: str, judge: Any) -> None:  # noqa: ANN401
-    """The package would take the precision of a shorter list for R-Precision."""
-    needed = max(10, *(len(items) for items in judge.eccv_gts[way].values()))
-    if ranking.depth < needed and ranking.depth != ranking.gallery_size:
-        raise DataError(
-            f"the {way} ranking is too short for ECCV Caption - it keeps {ranking.depth} items, "
-            f"{needed} are needed - rank with k={needed} or more"
-        )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
-from pcme.evaluation.relations import Relation
+from pcme.evaluation.ground_truth import Relation
 from pcme.retrieval.metrics import average_precision, first_rank, share_of_hits
 from pcme.retrieval.plausible import RADII, Plausible
 from pcme.retrieval.ranking import TOP_IDS_BYTES, as_scores, each_block, read_rows, top_ids

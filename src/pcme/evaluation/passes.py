@@ -16,9 +16,9 @@ from jaxtyping import Float, Float64, Int
 from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
+from pcme.evaluation.ground_truth import GroundTruth, Relation
 from pcme.evaluation.judge import KS, OWN, judged
-from pcme.evaluation.protocols import Protocol, Truth, protocol
-from pcme.evaluation.relations import Relation
+from pcme.evaluation.protocols import Protocol, protocol
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
 from pcme.retrieval.matches import Matches
 from pcme.retrieval.ranking import read_rows
@@ -71,7 +71,7 @@ def retrieval(
     The short form of `evaluated`, for those who have nothing but matches.
     """
     kept = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
-    there, back = (Truth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
+    there, back = (GroundTruth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
     t2i, i2t = (
         {name: float(np.nanmean(values[name])) for name in kept}
         for values in _both_ways(score, images, captions, there, back, silent)
@@ -88,8 +88,8 @@ def _both_ways(
     score: Score,
     images: Embedding,
     captions: Embedding,
-    t2i: Truth,
-    i2t: Truth,
+    t2i: GroundTruth,
+    i2t: GroundTruth,
     progress: Progress,
 ) -> tuple[Values, Values]:
     """The values of captions as queries, and of images."""
@@ -121,7 +121,7 @@ def _columns(matrix: Float[np.ndarray, "c i"]) -> Blocks:
         yield rows, read_rows(matrix.T, rows)
 
 
-def _values(blocks: Blocks, truth: Truth, done: Callable[[int], None]) -> Values:
+def _values(blocks: Blocks, truth: GroundTruth, done: Callable[[int], None]) -> Values:
     """The values of every metric and query of one direction, NaN where there is none."""
     found: Values = {}
     for rows, block in blocks:
@@ -132,7 +132,7 @@ def _values(blocks: Blocks, truth: Truth, done: Callable[[int], None]) -> Values
 
 
 def _measured(
-    block: Float[np.ndarray, "b g"], rows: slice, truth: Truth
+    block: Float[np.ndarray, "b g"], rows: slice, truth: GroundTruth
 ) -> Iterator[tuple[str, slice | Int[np.ndarray, " b"], Float64[np.ndarray, " b"]]]:
     """(metric, queries, their values) of everything that a block of scores can tell."""
     relations = {OWN: Relation.of(truth.matches), **truth.others}
@@ -148,5 +148,5 @@ def _measured(
             yield from ((FOLDED + name, places, values) for name, values in found.items())
 
 
-def _direction(values: Values, truth: Truth, gallery: int) -> Direction:
+def _direction(values: Values, truth: GroundTruth, gallery: int) -> Direction:
     return Direction(values, truth.ids, gallery, truth.clusters, truth.fold_of)

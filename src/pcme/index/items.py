@@ -16,12 +16,13 @@ from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
-from pcme.data.arrays import Stored
-from pcme.data.dataset import CaptionDataset, Files, ImageSource, Subset
+from pcme.data.arrays import VectorFile
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
 from pcme.data.loading.batches import image_batches
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
+from pcme.data.sources import Files, ImageSource, Subset
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
 from pcme.index.encoder import Encoder, ImageLike
@@ -152,7 +153,7 @@ class Images(Source):
     images: ImageSource
     ids: Sequence[str]
     metadata: pa.Table | None = None
-    vectors: Stored | None = None
+    vectors: VectorFile | None = None
     kind: Kind = "image"
     chunk: int = 512
 
@@ -189,7 +190,7 @@ class Captions(Source):
     texts: Sequence[str]
     ids: Sequence[str]
     metadata: pa.Table | None = None
-    vectors: Stored | None = None
+    vectors: VectorFile | None = None
     kind: Kind = "caption"
     chunk: int = 2048
 

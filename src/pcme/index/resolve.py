@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pcme import data
-from pcme.data.dataset import CaptionDataset, Dataset, Files
+from pcme.data.dataset import CaptionDataset, Dataset
 from pcme.data.formats.sidecar import Sidecar
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
+from pcme.data.sources import Files
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.arrow_files import first_present, open_parquet

@@ -20,7 +20,7 @@ from pcme.analysis.toy import Plane
 from pcme.analysis.truth import MatchTruth
 from pcme.analysis.variances import VarianceProfiles
 from pcme.analysis.words import WordBins
-from pcme.data.dataset import ImageSource
+from pcme.data.sources import ImageSource
 from pcme.plots.algebra import draw_algebra
 from pcme.plots.bins import draw_bins
 from pcme.plots.calibration import draw_calibration

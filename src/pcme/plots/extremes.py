@@ -5,8 +5,8 @@ import textwrap
 import numpy as np
 
 from pcme.analysis.extremes import Extreme, Hit, Tails
-from pcme.data.dataset import ImageSource
 from pcme.data.images.decoding import ImageError
+from pcme.data.sources import ImageSource
 from pcme.plots.style import FAINT, INK, PALETTE, WIDTH, Axes, Figure, Rectangle, signed, styled
 
 __all__ = ["draw_extremes"]

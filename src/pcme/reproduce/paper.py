@@ -19,6 +19,7 @@ __all__ = [
     "CUB_UNSEEN",
     "DEGREES",
     "MINING",
+    "OF_SPLIT",
     "REGULARISATION",
     "SCORES",
     "SQUASHING",
@@ -47,6 +48,9 @@ class Source:
     rows: Mapping[str, Values]
     digits: int = 2
     """After the point, as the paper prints them."""
+    split: str = ""
+    """The split that its rows are of, as in "cub/test", where it is of one."""
+    backbone: str = ""
 
     def value(self, row: str, column: str) -> float | None:
         """The value in a row and column; None where the table has no such column, or a dash."""
@@ -87,6 +91,8 @@ CUB_UNSEEN = Source(
         "PCME μ only": (24.70, 46.38, 25.64, 35.50),
         "PCME": (26.28, 46.92, 26.77, 35.22),
     },
+    split="cub/test",
+    backbone="ResNet-50",
 )
 
 CUB_SEEN = Source(
@@ -104,6 +110,8 @@ CUB_SEEN = Source(
         "PCME μ only": (20.65, 42.70, 20.16, 26.94),
         "PCME": (20.87, 43.10, 20.37, 26.47),
     },
+    split="cub/seen",
+    backbone="ResNet-50",
 )
 
 
@@ -180,7 +188,12 @@ COCO_5K = Source(
         "PCME": (34.1, 44.2, 73.8, 83.6, 34.4, 31.9, 62.1, 74.5),
     },
     digits=1,
+    split="coco/test",
+    backbone="ResNet-152",
 )
+
+OF_SPLIT = {table.split: table for table in (CUB_UNSEEN, CUB_SEEN, COCO_5K)}
+"""The tables that are of one split, by its name."""
 
 REGULARISATION = Source(
     "tab:uncertainty-regularization",

@@ -15,7 +15,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pcme import data
 from pcme.core.progress import Progress, silent
-from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
 from pcme.data.sheet import save_sheet
 from pcme.embedding import Gaussian
@@ -135,9 +134,10 @@ def _searched(model: Model, sure: Confidence, found: Embedded) -> list[Search]:
     counts = dataset.matches().counts
     few = int(np.flatnonzero((counts > 1) & (counts <= HITS))[0])
     many = int(np.flatnonzero(counts >= len(dataset.images) // 4)[0])
-    texts, said = Aviary.unmatched(dataset, 1)
-    texts = [dataset.captions[few], dataset.captions[many], *texts]
-    truth = Matches.from_facts(np.concatenate([dataset.said[[few, many]], said]), dataset.facts)
+    texts, said = [dataset.captions[few], dataset.captions[many]], dataset.said[[few, many]]
+    if (written := dataset.unmatched(1)) is not None:
+        texts, said = [*texts, *written.captions], np.concatenate([said, written.said])
+    truth = Matches.from_facts(said, dataset.facts)
     queries = model.encode_captions(texts)
     p = sure.probability(model.score()(queries, found.images))
     return [
@@ -153,15 +153,15 @@ def _searched(model: Model, sure: Confidence, found: Embedded) -> list[Search]:
             sure.answerable(float(row.max()), gallery=len(row)),
         )
         for text, row, true, wider in zip(
-            texts, p, truth.dense(), _wider(queries, found.captions), strict=True
+            texts, p, truth.dense(), _wider(queries, found.captions, len(texts)), strict=True
         )
     ]
 
 
-def _wider(queries: object, captions: object) -> list[float | None]:
+def _wider(queries: object, captions: object, count: int) -> list[float | None]:
     """The share of the split's captions that are narrower than each query; None without σ."""
     if not isinstance(queries, Gaussian) or not isinstance(captions, Gaussian):
-        return [None, None, None]
+        return [None] * count
     all_widths = np.sort(captions.uncertainty().numpy())
     places: Float64[np.ndarray, " q"] = np.searchsorted(all_widths, queries.uncertainty().numpy())
     return [float(place) / len(all_widths) for place in places]

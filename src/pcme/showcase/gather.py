@@ -54,6 +54,8 @@ class Report:
     run: str
     recipe: Recipe
     evaluation: Evaluation
+    readings: tuple[str, ...]
+    """Those that the split names, beside its own matches."""
     probability: bool
     """Whether scores are match probabilities."""
     has_sigma: bool
@@ -90,9 +92,10 @@ def gathered(
         run=Path(run).name,
         recipe=recipe,
         evaluation=result,
+        readings=subject.dataset.readings,
         probability=score.is_log_probability,
         has_sigma=subject.has_sigma,
-        beside=_beside(recipe, split, result),
+        beside=_beside(split, result),
         figures=tuple(_figures(subject, progress)),
         left_out=tuple(_left_out(subject)),
         captions=by_captions(subject),
@@ -123,14 +126,9 @@ def _left_out(subject: Subject) -> Iterator[str]:
             yield f"{name} {why}"
 
 
-def _beside(recipe: Recipe, split: str, result: Evaluation) -> Beside | None:
+def _beside(split: str, result: Evaluation) -> Beside | None:
     """The paper's PCME row for the data it has in common with us."""
-    tables = {
-        ("cub", "test"): paper.CUB_UNSEEN,
-        ("cub", "seen"): paper.CUB_SEEN,
-        ("coco", "test"): paper.COCO_5K,
-    }
-    table = tables.get((recipe.data.kind, split))
+    table = paper.OF_SPLIT.get(result.dataset)
     if table is None:
         return None
     ours = {
@@ -144,10 +142,9 @@ def _beside(recipe: Recipe, split: str, result: Evaluation) -> Beside | None:
         if (theirs := table.value("PCME", column)) is not None and column in ours
     ]
     caution = (
-        f"The paper trains a {'ResNet-152' if recipe.data.kind == 'coco' else 'ResNet-50'} on a "
-        f"GPU on the whole dataset; this run has {result.gallery:,} images and "
-        f"{result.queries:,} captions in its {split} split and the recipe below. Figures compare "
-        "only where data, backbone and schedule are the same."
+        f"The paper trains a {table.backbone} on a GPU on the whole dataset; this run has "
+        f"{result.gallery:,} images and {result.queries:,} captions in its {split} split and the "
+        "recipe below. Figures compare only where data, backbone and schedule are the same."
     )
     return Beside(table.name, tuple(values), caution)
 

@@ -28,7 +28,7 @@ SHOWN = {
 """The metrics on the page, in this order; those that were not measured are left out."""
 
 PLAUSIBLE = {"pmrp": "PMRP", "1k pmrp": "PMRP, 1K", "1k recall@1": "Recall@1, 1K"}
-"""Those of COCO; elsewhere labels say less than the matches that are known."""
+"""Shown where the split names the reading; elsewhere labels say less than the known matches."""
 
 RANKS = ("median_rank", "mean_rank")
 
@@ -114,7 +114,7 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
 def _rows(report: Report) -> list[tuple[str, list[str]]]:
     """(metric, [images to captions, captions to images]), each with its interval."""
     ways = [(way.figures, intervals(way)) for way in (report.evaluation.i2t, report.evaluation.t2i)]
-    shown = SHOWN | (PLAUSIBLE if report.recipe.data.kind == "coco" else {})
+    shown = SHOWN | (PLAUSIBLE if "pmrp" in report.readings else {})
     return [
         (title, [_cell(name, figures.get(name), spans.get(name)) for figures, spans in ways])
         for name, title in shown.items()

@@ -11,8 +11,7 @@ from PIL import Image
 
 from pcme.analysis import Subject
 from pcme.core.random import numpy_stream
-from pcme.data.aviary.dataset import Aviary
-from pcme.data.dataset import CaptionDataset
+from pcme.data.dataset import CaptionDataset, Written
 from pcme.data.images.decoding import ImageError
 from pcme.embedding import Embedding, Gaussian, joined
 from pcme.retrieval.matches import Matches
@@ -50,7 +49,7 @@ class Searched:
 
 
 def by_captions(subject: Subject, count: int = 6, hits: int = 6) -> tuple[Searched, ...]:
-    """Captions that search for images: from narrow to wide, and on Aviary one that fits nothing.
+    """Captions that search for images: from narrow to wide; one without a match, if possible.
 
     They stand at equal steps of σ among all captions (of a model without σ: at random), so that
     nobody has picked them.
@@ -62,8 +61,8 @@ def by_captions(subject: Subject, count: int = 6, hits: int = 6) -> tuple[Search
         subject.embedded.captions[places],
         subject.matches[np.array(places)],
     )
-    if dataset.name == "aviary":
-        asked = _with_nothing(asked, subject, places)
+    if (written := dataset.unmatched(1)) is not None:
+        asked = _with_nothing(asked, subject, places, written)
     return _searched(
         subject, asked, subject.embedded.images, hits, lambda i: (_picture(dataset, i), "")
     )
@@ -109,14 +108,13 @@ Shown = tuple[str | None, str]
 """A picture and a text, as they stand on the page."""
 
 
-def _with_nothing(asked: _Asked, subject: Subject, places: list[int]) -> _Asked:
+def _with_nothing(asked: _Asked, subject: Subject, places: list[int], written: Written) -> _Asked:
     """The queries and a caption that is true of no image of the split."""
     dataset = subject.embedded.dataset
-    texts, said = Aviary.unmatched(dataset, 1)
-    truth = np.concatenate([dataset.said[places], said])
+    truth = np.concatenate([dataset.said[places], written.said])
     return _Asked(
-        [*asked.shown, *((None, text) for text in texts)],
-        joined([asked.queries, subject.model.encode_captions(texts)]),
+        [*asked.shown, *((None, text) for text in written.captions)],
+        joined([asked.queries, subject.model.encode_captions(written.captions)]),
         Matches.from_facts(truth, dataset.facts),
     )
 

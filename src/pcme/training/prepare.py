@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from pcme.core import files
 from pcme.core.progress import named, part_of
 from pcme.core.random import numpy_stream, torch_stream
-from pcme.data.dataset import CaptionDataset, Remembered
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.batches import FeatureRows, Loader
 from pcme.data.problems import Problems
+from pcme.data.sources import CachedImages
 from pcme.data.text.tokens import Vocab
 from pcme.data.text.word_vectors import Coverage, WordVectors
 from pcme.errors import ConfigError, DataError
@@ -49,7 +50,7 @@ def prepared(
     else:
         loaded, held_back = loaded.divided(recipe.validation.share)
     loaded = _contrastable(loaded, recipe)
-    train_set = replace(loaded, images=Remembered(loaded.images))
+    train_set = replace(loaded, images=CachedImages(loaded.images))
     val_set = _validation_set(held_back, recipe)
     _require_fitting_vectors(recipe, train_set)
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pcme import uncertainty as confidences
 from pcme.core.progress import Progress, silent
-from pcme.data.aviary.dataset import Aviary
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding
@@ -20,7 +19,7 @@ from pcme.uncertainty import FALSE_ALARM, Confidence, Report, fingerprint, halve
 from pcme.uncertainty.curve import checked_method
 from pcme.uncertainty.quantiles import checked_share
 
-__all__ = ["UNMATCHED", "Calibrated", "calibrate", "strangers"]
+__all__ = ["UNMATCHED", "Calibrated", "calibrate", "unmatched_captions"]
 
 UNMATCHED = 1000
 """How many captions that fit nothing, where they can be written."""
@@ -64,13 +63,14 @@ def calibrate(
 
     first, second = halves(*embedded)
     trial = fitted(first)
-    report = judged(trial, model.score(), second, unmatched=strangers(model, found.dataset))
+    unmatched = unmatched_captions(model, found.dataset)
+    report = judged(trial, model.score(), second, unmatched=unmatched)
     return Calibrated(fitted(whole(*embedded)), report)
 
 
-def strangers(model: Model, dataset: CaptionDataset, count: int = UNMATCHED) -> Embedding | None:
-    """Captions that are true of nothing in the dataset, embedded; None where nobody can know."""
-    if dataset.name != "aviary":
-        return None
-    texts, _ = Aviary.unmatched(dataset, count)
-    return model.encode_captions(texts)
+def unmatched_captions(
+    model: Model, dataset: CaptionDataset, count: int = UNMATCHED
+) -> Embedding | None:
+    """Embed captions that match nothing in the dataset; None where none can be written."""
+    written = dataset.unmatched(count)
+    return None if written is None else model.encode_captions(written.captions)

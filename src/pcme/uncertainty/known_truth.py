@@ -9,7 +9,6 @@ Paper: §4.2 (R-Precision), §4.4 (uncertainty; Fig. 6 and 7), with exact truth 
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.data.aviary.dataset import Aviary
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation import Embedded, retrieval
@@ -32,7 +31,8 @@ def measured(model: Model, found: Embedded) -> dict[str, float]:
     - `sigma~unknown`, `sigma~erased`: ρ of mean log σ with the share of words, or pixels, erased.
     - `rises@unknown`, `rises@erased`: the share of items that are wider with half erased.
 
-    Figures of σ are left out for a model without one.
+    Metrics of σ are left out for a model without one, "no-match auroc" where captions without a
+    match cannot be written.
     """
     dataset = found.dataset
     matches = dataset.matches()
@@ -64,17 +64,18 @@ def _belief(
         calibration.add(p.clip(0, 1), matches[rows].dense())
         expected.append(p.sum(1))
         best.append(p.max(1))
-    texts, _ = Aviary.unmatched(dataset, UNMATCHED)
-    nothing = [
-        np.exp(np.asarray(block, np.float64)).max(1)
-        for _, block in score.blocks(model.encode_captions(texts), images)
-    ]
-    counts = matches.counts.astype(np.float64)
-    return {
+    values = {
         "calibration error": calibration.error,
-        "expected~matches": rank_correlation(np.concatenate(expected), counts),
-        "no-match auroc": auroc(np.concatenate(best), np.concatenate(nothing)),
+        "expected~matches": rank_correlation(
+            np.concatenate(expected), matches.counts.astype(np.float64)
+        ),
     }
+    if (written := dataset.unmatched(UNMATCHED)) is not None:
+        unmatched = model.encode_captions(written.captions)
+        blocks = score.blocks(unmatched, images)
+        nothing = [np.exp(np.asarray(block, np.float64)).max(1) for _, block in blocks]
+        values["no-match auroc"] = auroc(np.concatenate(best), np.concatenate(nothing))
+    return values
 
 
 def _off_centre(found: Embedded) -> float:

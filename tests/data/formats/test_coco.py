@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from pcme.data import Problems, find
+from pcme.data import Problems, create, find
 from pcme.data.formats.coco import COCO
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.retrieval import metrics
@@ -109,10 +109,11 @@ def test_images_without_objects_drop_out_of_pmrp_only(karpathy):
     assert np.array_equal(inside[captions], outside)
 
 
-def test_one_fold_has_its_own_truth(karpathy):
-    folds = COCO(karpathy).load("test").folds(3)
-    assert [fold.matches().shape for fold in folds] == [(5, 1)] * 3
-    assert [fold.metadata[0]["coco_id"] for fold in folds] == [7, 5, 6]
+def test_splits_name_their_readings(karpathy):
+    readings = {split: COCO(karpathy).load(split).readings for split in ("train", "val", "test")}
+    assert readings == {"train": (), "val": ("pmrp", "1k"), "test": ("pmrp", "1k", "eccv", "cxc")}
+    own = create("own", root=karpathy)
+    assert own.load("test").readings == readings["test"]
 
 
 @pytest.mark.parametrize("place", ["images/{folder}/{name}", "images/trainval35k/{name}", "{name}"])
@@ -231,7 +232,3 @@ def test_the_real_captions_have_the_protocols_counts():
     assert (len(val.images), len(val.captions)) == (5_000, 25_000)  # of 25,014
     assert np.bincount(val.caption_image).tolist() == [5] * 5_000
     assert problems.counts["caption-surplus"] == 13
-    folds = val.folds(5)
-    assert [(len(fold.images), len(fold.captions)) for fold in folds] == [(1_000, 5_000)] * 5
-    ids = [entry["coco_id"] for fold in folds for entry in fold.metadata]
-    assert ids == [entry["coco_id"] for entry in val.metadata]

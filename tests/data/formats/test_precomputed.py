@@ -6,7 +6,7 @@ import torch
 
 import pcme
 from pcme import data, recipes
-from pcme.data.arrays import Stored
+from pcme.data.arrays import VectorFile
 from pcme.data.formats.precomputed import Precomputed
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
@@ -185,4 +185,4 @@ def test_captions_are_shown_where_they_are_known(tmp_path):
 
 def test_large_files_are_mapped_not_loaded(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((4, 3), np.float32))
-    assert isinstance(Stored.open(tmp_path / "a.npy").values, np.memmap)
+    assert isinstance(VectorFile.open(tmp_path / "a.npy").values, np.memmap)

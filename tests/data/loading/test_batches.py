@@ -6,11 +6,11 @@ import torch
 
 from pcme.data import Problems
 from pcme.data.aviary.dataset import Aviary
-from pcme.data.dataset import UNSAID
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.batches import Loader, image_batches
 from pcme.data.loading.samplers import OnePerClass, ShuffledPairs
 from pcme.data.text.tokens import Vocab, tokenise
+from pcme.retrieval.matches import UNSAID
 from tests.helpers import photos
 
 SMALL = ImageTransform(size=16, resize=None, crop="none")

@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pcme.data.dataset import CaptionDataset, Files, Named
+from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.loading.samplers import AFRESH, OnePerClass, ShuffledPairs
+from pcme.data.sources import Files
 from pcme.errors import ConfigError, DataError
 
 
@@ -23,7 +24,7 @@ def dataset(sizes=(4, 2, 3), per_image=5, *, classes=True, writer=None):
     values = np.repeat(np.arange(len(sizes)), sizes)
     images = Files(None, [f"{i}.jpg" for i in range(len(values))])
     owner = np.repeat(np.arange(len(values)), per_image)
-    named = Named(values, tuple(map(str, range(len(sizes))))) if classes else None
+    named = NamedValues(values, tuple(map(str, range(len(sizes))))) if classes else None
     made = CaptionDataset.by_image(
         "toy", "train", images, [f"c{i}" for i in range(len(owner))], owner, classes=named
     )

@@ -17,7 +17,6 @@ from PIL import Image
 
 from pcme.core.random import numpy_stream
 from pcme.data.aviary.attributes import (
-    ATTRIBUTES,
     LABELS,
     SHAPE,
     SPECIES,
@@ -27,9 +26,11 @@ from pcme.data.aviary.attributes import (
 )
 from pcme.data.aviary.captions import CHANCES, SUBSETS, compose, mentioned, read, write
 from pcme.data.aviary.drawing import DRAWING_VERSION, MIN_PIXELS, draw
-from pcme.data.dataset import UNSAID, CaptionDataset, Dataset, ImageSource, Named, registry
+from pcme.data.dataset import CaptionDataset, Dataset, NamedValues, Written, registry
 from pcme.data.problems import Problems
-from pcme.errors import ConfigError, DataError
+from pcme.data.sources import ImageSource
+from pcme.errors import ConfigError
+from pcme.retrieval.matches import UNSAID
 
 __all__ = ["Aviary", "Drawn", "Lazy", "Writer"]
 
@@ -100,6 +101,21 @@ class Writer:
         """What the words say, attribute by attribute; UNSAID where they are silent."""
         return read(words)
 
+    def unmatched(self, split: CaptionDataset, count: int, *, seed: int = 0) -> Written | None:
+        """Captions that match no image of the split; None where its images leave nothing to say.
+
+        They say as much as other captions do, as far as the absent birds allow.
+        """
+        if count < 1:
+            raise ConfigError(f"count: must be at least 1, got {count}.")
+        generator = numpy_stream(seed, "aviary", "unmatched")
+        birds = _absent_birds(split.facts, count, generator)
+        if birds is None:
+            return None
+        facts, saying = birds
+        captions = [compose(*bird, generator) for bird in zip(facts, saying, strict=True)]
+        return Written(captions, np.where(saying, facts, UNSAID))
+
 
 @registry.register("aviary")
 @dataclass(frozen=True)
@@ -132,14 +148,14 @@ class Aviary(Dataset):
             least = MIN_PIXELS if field.name == "pixels" else 1
             if getattr(self, field.name) < least:
                 raise ConfigError(
-                    f"{field.name} must be at least {least} - got {getattr(self, field.name)} - "
-                    f"the default is {field.default}"
+                    f"{field.name}: must be at least {least}, got {getattr(self, field.name)}. "
+                    f"The default is {field.default}."
                 )
         wanted = self.train_species + self.val_species + self.test_species
         if wanted > SPECIES:
             raise ConfigError(
-                f"there are {SPECIES} species of birds - got {wanted} for train, val and test - "
-                "ask for fewer species and more images of each"
+                f"there are {SPECIES} species of birds, got {wanted} for train, val and test. "
+                "Ask for fewer species and more images per species."
             )
 
     @property
@@ -147,7 +163,7 @@ class Aviary(Dataset):
         """Train, val and test."""
         return ("train", "val", "test")
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split; nothing can be wrong with it."""
         species = self._species(self.checked_split(split))
         per_species: int = getattr(self, f"{split}_images")
@@ -166,30 +182,12 @@ class Aviary(Dataset):
             facts=facts,
             said=said,
             caption_ids=ids,
-            classes=Named(
+            classes=NamedValues(
                 np.repeat(np.arange(len(species)), per_species), tuple(map(species_name, species))
             ),
-            labels=Named(one_hot(facts), LABELS),
+            labels=NamedValues(one_hot(facts), LABELS),
             writer=Writer(),
         )
-
-    @staticmethod
-    def unmatched(
-        dataset: CaptionDataset, count: int, *, seed: int = 0
-    ) -> tuple[list[str], Int64[np.ndarray, "m a"]]:
-        """Captions that are true of no image of the dataset, and what they say.
-
-        They say as much as other captions do, as far as what is absent there allows.
-        """
-        if count < 1 or dataset.facts.shape[1] != len(ATTRIBUTES):
-            raise DataError(
-                f"captions without a match are written for a gallery of birds - got {count} for "
-                f"{dataset.where} - ask for at least one, and give a split of Aviary"
-            )
-        generator = numpy_stream(seed, "aviary", "unmatched")
-        facts, saying = _absent_birds(dataset, count, generator)
-        texts = [compose(*bird, generator) for bird in zip(facts, saying, strict=True)]
-        return texts, np.where(saying, facts, UNSAID)
 
     def _species(self, split: str) -> Int64[np.ndarray, "s 7"]:
         """The species of a split; more of one for training leave the others as they are."""
@@ -224,17 +222,14 @@ def _caption(seed: int, facts: Facts, said: Int64[np.ndarray, "m a"], ids: Lazy,
 
 
 def _absent_birds(
-    dataset: CaptionDataset, count: int, generator: np.random.Generator
-) -> tuple[Facts, Bool[np.ndarray, "n a"]]:
-    """The facts of birds, and which of them to say, so that no image satisfies what is said."""
-    present = np.unique(dataset.facts, axis=0)
+    gallery: Facts, count: int, generator: np.random.Generator
+) -> tuple[Facts, Bool[np.ndarray, "n a"]] | None:
+    """Facts of birds, and which of them to say, so that no image of the gallery satisfies them."""
+    present = np.unique(gallery, axis=0)
     absent = [_absent_values(present[:, subset], subset) for subset in SUBSETS]
     chances = CHANCES * [len(values) > 0 for values in absent]
     if not chances.any():
-        raise DataError(
-            f"every bird that a caption can describe is in {dataset.where} - got "
-            f"{len(dataset.images)} images - take fewer of them, as by its subset"
-        )
+        return None
     chosen = generator.choice(len(SUBSETS), count, p=chances / chances.sum())
     facts = generator.integers(0, SHAPE, (count, len(SHAPE)))
     for bird, number in zip(facts, chosen.tolist(), strict=True):

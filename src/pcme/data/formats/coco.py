@@ -3,7 +3,7 @@
 With `dataset_coco.json` the splits are the protocol's: train (with restval) 113,287 images, val and
 test 5,000 each. Without it they are the official ones, as far as their files are there. Five
 captions of an image count; the few images that have more keep their first five, which is how the
-25,000 test captions of the 5K protocol come about. `dataset.folds(5)` gives the five 1K folds.
+25,000 test captions of the 5K protocol come about.
 
 Labels for Plausible-Match R-Precision are the 80 object classes of the instances files, read for
 val and test (no measure needs them in training, and that file is 450 MB). Images without any object
@@ -18,10 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble, json_document
+from pcme.data.sources import Files
 from pcme.errors import FormatError
 
 __all__ = ["COCO"]
@@ -52,6 +53,9 @@ class COCO(Dataset):
     expected: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"train": 113_287, "val": 5_000, "test": 5_000}
     )
+    readings: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {"val": ("pmrp", "1k"), "test": ("pmrp", "1k", "eccv", "cxc")}
+    )
 
     root: Path
     need_images: bool = True
@@ -72,22 +76,21 @@ class COCO(Dataset):
         """The captions of all images, there or not."""
         return replace(self, need_images=False)
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in file order."""
-        noted = problems if problems is not None else Problems()
         self.checked_split(split)
         karpathy = _document(self.root, _KARPATHY)
         objects = _objects(self.root) if split != "train" else None
         if karpathy:
-            records = self._karpathy_records(karpathy, split, objects, noted)
+            records = self._karpathy_records(karpathy, split, objects, problems)
         else:
-            records = self._official_records(_official(self.root)[split], objects, noted)
+            records = self._official_records(_official(self.root)[split], objects, problems)
         return assemble(
             "coco",
             split,
             records,
             lambda names: Files(self.root, names),
-            noted,
+            problems,
             captions_per_image=CAPTIONS_PER_IMAGE,
             label_names=objects.names if objects else None,
             need_images=self.need_images,

@@ -21,9 +21,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble, text_lines
+from pcme.data.sources import Files
 from pcme.errors import FormatError
 
 __all__ = ["CUB"]
@@ -65,18 +66,17 @@ class CUB(Dataset):
         """Those whose list of classes is there."""
         return tuple(name for name, file in _CLASS_LISTS.items() if self._list(file).is_file())
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of images.txt (of file names without it)."""
-        noted = problems if problems is not None else Problems()
         if not self.splits:
             raise FormatError(
                 f"{self.root} has no class lists - looked for {self._list('testclasses.txt')} - "
                 "put the files of the zero-shot splits of Xian et al. into splits/"
             )
         self.checked_split(split)
-        records = self._records(split, noted)
+        records = self._records(split, problems)
         images = self.root / "images"
-        made = assemble("cub", split, records, lambda names: Files(images, names), noted)
+        made = assemble("cub", split, records, lambda names: Files(images, names), problems)
         return made.matching_class()
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble, text_lines
+from pcme.data.sources import Files
 
 __all__ = ["Flickr8k", "Flickr30k"]
 
@@ -39,17 +40,16 @@ class _Flickr(Dataset):
         listed = [split for split, name in self.lists.items() if (self.root / name).is_file()]
         return tuple(listed) or ("all",)
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of its list."""
-        noted = problems if problems is not None else Problems()
         self.checked_split(split)
         karpathy = self.root / self.karpathy
         if karpathy.is_file():
-            records = self._karpathy_records(karpathy, split, noted)
+            records = self._karpathy_records(karpathy, split, problems)
         else:
-            records = self._listed_records(split, noted)
+            records = self._listed_records(split, problems)
         name = type(self).__name__.lower()
-        return assemble(name, split, records, lambda names: Files(self.root, names), noted)
+        return assemble(name, split, records, lambda names: Files(self.root, names), problems)
 
     def _karpathy_records(self, path: Path, split: str, problems: Problems) -> Iterator[Record]:
         patterns = [f"{folder}{{filename}}" for folder in self.folders]

@@ -45,7 +45,7 @@ class Own(Dataset):
         used = ("train", _WHOLE, *_VALIDATION)
         return ("train", "val", *(name for name in self._inner.splits if name not in used))
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split; images held back for validation are not in train."""
         inner = self._inner
         given = next((name for name in _VALIDATION if name in inner.splits), None)

@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.arrays import Stored
-from pcme.data.dataset import CaptionDataset, Dataset, ImageSource, registry
+from pcme.data.arrays import VectorFile
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.images.decoding import ImageError
 from pcme.data.problems import Problems
+from pcme.data.sources import ImageSource
 from pcme.errors import DataError, FormatError
 
 __all__ = ["NoPixels", "Precomputed"]
@@ -70,10 +71,12 @@ class Precomputed(Dataset):
         """Whether a folder below has both arrays."""
         return any((path.parent / "captions.npy").is_file() for path in root.glob("*/images.npy"))
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split."""
         folder = Path(self.root) / self.checked_split(split)
-        images, captions = (Stored.open(folder / f"{side}.npy") for side in ("images", "captions"))
+        images, captions = (
+            VectorFile.open(folder / f"{side}.npy") for side in ("images", "captions")
+        )
         return CaptionDataset.by_image(
             "precomputed",
             split,

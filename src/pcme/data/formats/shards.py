@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.dataset import CaptionDataset, Dataset, ImageSource, registry
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.images.decoding import MAX_PIXELS, ImageError, decode
 from pcme.data.problems import Problems
 from pcme.data.records import (
@@ -42,6 +42,7 @@ from pcme.data.records import (
     decoded,
     printable,
 )
+from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError, FormatError
 
 __all__ = ["Members", "Shards"]
@@ -142,9 +143,8 @@ class Shards(Dataset):
         told = (sample.split for sample in _samples(shards, Problems()))
         return tuple(dict.fromkeys(split for split in told if split is not None))
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of the shards and of the samples in them."""
-        noted = problems if problems is not None else Problems()
         self.checked_split(split)
         shards = _shards(Path(self.root))
         if named := self._named(shards):
@@ -152,18 +152,18 @@ class Shards(Dataset):
         places: dict[str, tuple[int, int, int]] = {}
 
         def records() -> Iterator[Record]:
-            for sample in _samples(shards, noted):
+            for sample in _samples(shards, problems):
                 if named or split in (sample.split, "all"):
                     places.setdefault(sample.record.image, sample.place)
                     yield sample.record
                 elif sample.split is None:
-                    noted.add("row-malformed", sample.record.image, "no split")
+                    problems.add("row-malformed", sample.record.image, "no split")
 
         def source(names: Sequence[str]) -> Members:
             where = np.array([places[name] for name in names], np.int64).reshape(-1, 3)
             return Members(tuple(shards), names, where)
 
-        return assemble("webdataset", split, records(), source, noted, match=self.match)
+        return assemble("webdataset", split, records(), source, problems, match=self.match)
 
     def _named(self, shards: Sequence[Path]) -> list[str]:
         """The split that each shard's name tells; none unless all of them do."""

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import (
     IMAGE_SUFFIXES,
@@ -25,6 +25,7 @@ from pcme.data.records import (
     printable,
     text_lines,
 )
+from pcme.data.sources import Files
 
 __all__ = ["Sidecar"]
 
@@ -64,15 +65,14 @@ class Sidecar(Dataset):
         named = tuple(name for name in SPLIT_NAMES if name in tops)
         return named if named and len(named) == len(tops) else ("all",)
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, sorted by folder and name."""
-        noted = problems if problems is not None else Problems()
         self.checked_split(split)
         root = Path(self.root)
+        records = self._records(split, problems)
         return assemble(
-            "sidecar", split, self._records(split, noted), lambda names: Files(root, names), noted,
-            match=self.match,
-        )  # fmt: skip
+            "sidecar", split, records, lambda names: Files(root, names), problems, match=self.match
+        )
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
         by_folder = self.classes or self.match == "class"

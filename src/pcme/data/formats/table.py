@@ -21,7 +21,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, Files, registry
+from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import (
     MAX_LINE,
@@ -36,6 +36,7 @@ from pcme.data.records import (
     printable,
     text_lines,
 )
+from pcme.data.sources import Files
 from pcme.errors import DataError, FormatError, PcmeError
 
 __all__ = ["Table"]
@@ -91,23 +92,22 @@ class Table(Dataset):
         rows = _rows(path, Problems(), only=["split"])
         return tuple(dict.fromkeys(name for _, row in rows if (name := as_name(row.get("split")))))
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of their first rows."""
-        noted = problems if problems is not None else Problems()
         path = _chosen(Path(self.root))
         listing = _Listing(split, self._columns(path))
-        for where, row in _rows(path, noted):
+        for where, row in _rows(path, problems):
             if fault := listing.add(where, row):
-                noted.add("row-malformed", where, fault)
+                problems.add("row-malformed", where, fault)
         if not listing.split_of:
-            found = noted.summary() or "it has no rows"
+            found = problems.summary() or "it has no rows"
             raise DataError(f"{path} lists no image - {found} - each row needs an image, a caption")
         if not listing.entries:
             self.checked_split(split)
         folder = self._folder(path, listing.entries)
-        records = _records(listing.entries, folder, noted)
+        records = _records(listing.entries, folder, problems)
         return assemble(
-            "table", split, records, lambda names: Files(folder, names), noted, match=self.match
+            "table", split, records, lambda names: Files(folder, names), problems, match=self.match
         )
 
     def _columns(self, path: Path) -> dict[str, str]:

@@ -16,12 +16,13 @@ from PIL import Image
 from torch import Tensor
 
 from pcme.core.random import numpy_stream
-from pcme.data.dataset import CaptionDataset, ImageSource
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.prefetch import ordered
 from pcme.data.loading.samplers import AFRESH, Pairs, Sampler
 from pcme.data.problems import Problems
+from pcme.data.sources import ImageSource
 from pcme.data.text.tokens import Tokeniser, Tokens, Vocab, drop_words, erase_words, tokenise
 from pcme.retrieval.matches import UNSAID
 

@@ -1,0 +1,134 @@
+"""Image sources: images that are read, or drawn, one at a time and only when asked for."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+from PIL import Image
+
+from pcme.data.images.decoding import MAX_PIXELS, decode
+
+
+class ImageSource(ABC):
+    """A sequence of images that are read, or drawn, one at a time and only when asked for."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def id(self, index: int) -> str:
+        """The image's id: unique, stable, and what an error message calls it."""
+
+    @abstractmethod
+    def load(self, index: int) -> Image.Image:
+        """The image as upright 8-bit RGB; an ImageError when it cannot be used."""
+
+    @abstractmethod
+    def stamp(self, index: int) -> str:
+        """Changes whenever the image may have changed; cheap, so the image is not read."""
+
+    def path(self, index: int) -> Path | None:
+        """The image's own file, where it has one."""
+        return None
+
+
+@dataclass(frozen=True)
+class Files(ImageSource):
+    """Image files below a folder, by their names relative to it."""
+
+    root: Path
+    names: Sequence[str]
+    max_pixels: int = MAX_PIXELS
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def id(self, index: int) -> str:
+        """The name relative to the folder."""
+        return self.names[index]
+
+    def load(self, index: int) -> Image.Image:
+        """The decoded file."""
+        return decode(self.path(index), max_pixels=self.max_pixels)
+
+    def stamp(self, index: int) -> str:
+        """Size and time of change, as `make` and `git status` do it; "missing" without a file."""
+        try:
+            status = os.stat(self.path(index))
+        except OSError:
+            return "missing"
+        return f"{status.st_size}:{status.st_mtime_ns}"
+
+    def path(self, index: int) -> Path:
+        """The file."""
+        return self.root / self.names[index]
+
+
+@dataclass(frozen=True)
+class Subset(ImageSource):
+    """Some images of a source, in the order given."""
+
+    source: ImageSource
+    indices: Int64[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def id(self, index: int) -> str:
+        """The id in the whole source."""
+        return self.source.id(int(self.indices[index]))
+
+    def load(self, index: int) -> Image.Image:
+        """The image."""
+        return self.source.load(int(self.indices[index]))
+
+    def stamp(self, index: int) -> str:
+        """The stamp in the whole source."""
+        return self.source.stamp(int(self.indices[index]))
+
+    def path(self, index: int) -> Path | None:
+        """The image's own file, where it has one."""
+        return self.source.path(int(self.indices[index]))
+
+
+class CachedImages(ImageSource):
+    """A source whose images are read, or drawn, once: kept in memory up to `limit` bytes.
+
+    Safe in threads: two that ask for the same picture at once may both read it, no more.
+    """
+
+    def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
+        self.source, self.limit = source, limit
+        self._kept: dict[int, Image.Image] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def id(self, index: int) -> str:
+        """The id in the source."""
+        return self.source.id(index)
+
+    def load(self, index: int) -> Image.Image:
+        """The image; whoever changes it changes it for all."""
+        kept = self._kept.get(index)
+        if kept is not None:
+            return kept
+        image = self.source.load(index)
+        size = 4 * image.width * image.height  # Pillow keeps four bytes a pixel
+        if self._bytes + size <= self.limit:
+            self._bytes += size
+            self._kept[index] = image
+        return image
+
+    def stamp(self, index: int) -> str:
+        """The stamp in the source."""
+        return self.source.stamp(index)
+
+    def path(self, index: int) -> Path | None:
+        """The image's own file, where it has one."""
+        return self.source.path(index)
