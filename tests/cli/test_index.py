@@ -47,7 +47,7 @@ def test_from_nothing_to_an_index_and_back(model, photos, tmp_path):
     assert "16 dimensions, σ diagonal, ranked by overlap" in made.stdout
     (tmp_path / "known.csv").write_text("id,year,place\na.png,1999,Oslo\ndeep/c.png,2020,Rome\n")
     added = done("index", "add", index, photos, "--metadata", tmp_path / "known.csv")
-    assert "added 3, replaced 0, there already 0" in added.stdout
+    assert "added 3, replaced 0, skipped 0" in added.stdout
     again = record("index", "add", index, photos)
     assert (again["added"], again["present"], again["rows"]) == (0, 3, 3)
     assert record("index", "add", index, photos, "--replace")["replaced"] == 3
@@ -124,7 +124,7 @@ def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
         (["index", "create", "{tmp}/new", "--dim", "4", "--score", "mena"], "unknown score"),
         (
             ["index", "create", "{tmp}/new", "--dim", "4", "--column", "year"],
-            "--column is name=typ",
+            "--column: must be name=typ",
         ),
         (["index", "create", "{tmp}/new", "--dim", "4", "--column", "y=whole"], 'got "whole"'),
         (
@@ -139,7 +139,7 @@ def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
                 "--column",
                 "y=string",
             ],
-            '--column "y" is given twice, int64 and string',
+            '--column: "y" is given twice',
         ),
         (["index", "create", "{tmp}/new", "--dim", "4", "--column", "`=int64"], '"`" cannot be'),
         (["index", "add", "{tmp}/nowhere", "x"], "not an index"),

@@ -89,7 +89,7 @@ def test_combinations(world):
 def test_words_that_nobody_knows_are_marked(world):
     result = run(world / "index", "xylophone")
     assert result.exit_code == 0
-    assert "nothing among 5 seems to match" in result.stdout
+    assert "nothing among 5 items seems to match" in result.stdout
     assert "knows none of these words" in result.output
     assert record(world / "index", "xylophone")["query"]["answerable"] is False
 

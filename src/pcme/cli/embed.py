@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from pcme.cli.index import Kinds, Splits, Strict
 from pcme.cli.output import Json, print_json, progress_bars
 
 __all__ = ["register"]
@@ -20,41 +21,31 @@ def register(app: typer.Typer) -> None:
 
 
 def embed(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model's folder.")],
     items: Annotated[
         list[str],
         typer.Argument(help="Folders of images, images, .txt files of captions, datasets."),
     ],
     *,
     out: Annotated[Path, typer.Option(help="The .parquet file to write.")],
-    kind: Annotated[
-        Literal["image", "caption", "both"], typer.Option(help="What to take of a dataset.")
-    ] = "image",
-    split: Annotated[
-        list[str] | None, typer.Option("--split", help="Of a dataset: only this; may be repeated.")
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")
-    ] = False,
+    kind: Kinds = "image",
+    split: Splits = None,
+    strict: Strict = False,
     as_json: Json = False,
 ) -> None:
     """Write the embeddings of items: id, kind, path, text, mean, log_sigma, metadata.
 
-    `pcme index add` reads the file, and so does any tool that knows Parquet.
+    `pcme index add` and any Parquet tool can read the file.
     """
     from pcme.data import Problems
     from pcme.index.encoder import Encoder
     from pcme.index.export import embed_to
-    from pcme.index.resolve import kinds_of, parse_items
+    from pcme.index.resolve import parse_items
 
     problems, encoder = Problems(strict=strict), Encoder(model)
-    found = [
-        source
-        for given in items
-        for source in parse_items(given, kinds_of(kind), split or (), problems)
-    ]
+    sources = parse_items(items, kind, split or (), problems)
     with progress_bars() as progress:
-        count = embed_to(out, encoder, found, problems, progress)
+        count = embed_to(out, encoder, sources, problems, progress)
     if as_json:
         print_json({"out": str(out), "rows": count, "problems": problems.record()})
         return

@@ -10,11 +10,10 @@ import typer
 from pcme.cli.output import Json, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from pcme.index.health import Description, Verified
+    from pcme.index.health import Description
     from pcme.index.tuning import Tuning
-    from pcme.index.writer import OnConflict
 
-__all__ = ["app"]
+__all__ = ["IndexPath", "Kinds", "ModelPath", "Splits", "Strict", "app"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,38 +21,45 @@ app = typer.Typer(
     "pcme index add birds photos/ · pcme search birds 'a small red bird'",
 )
 
-Where = Annotated[str, typer.Argument(metavar="INDEX", help="The index's folder, or URI.")]
-Model = Annotated[
-    Path | None, typer.Option("--model", help="The model's folder, if it is not where it was.")
+IndexPath = Annotated[str, typer.Argument(metavar="INDEX", help="The index's folder or URI.")]
+ModelPath = Annotated[
+    Path | None, typer.Option("--model", help="The model's folder, if it has moved.")
 ]
 Kinds = Annotated[
-    Literal["image", "caption", "both"], typer.Option(help="What to take of a dataset.")
+    Literal["image", "caption", "both"], typer.Option(help="Which items of a dataset.")
 ]
 Splits = Annotated[
-    list[str] | None, typer.Option("--split", help="Of a dataset: only this; may be repeated.")
+    list[str] | None,
+    typer.Option("--split", help="A split of a dataset (default: all). May be repeated."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")
 ]
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index create birds --model runs/aviary")
 def create(
-    where: Where,
+    where: IndexPath,
     *,
-    model: Annotated[Path | None, typer.Option(help="A run's folder.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Without a model: numbers in a vector.")] = None,
+    model: Annotated[Path | None, typer.Option(help="The model's folder.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Without a model: dimension of vectors.")] = None,
     score: Annotated[
-        str | None, typer.Option(help="Without a model: see `pcme list scores`; mean if not given.")
+        str | None,
+        typer.Option(help="Without a model: see `pcme list scores` (default: mean)."),
     ] = None,
     spread: Annotated[
         Literal["none", "isotropic", "diagonal"] | None,
-        typer.Option(help="Without a model: how many σ an item has; none (points) if not given."),
+        typer.Option(
+            help="Without a model: no σ (points, the default), one per item, or one per dimension."
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--column", help="Metadata: name=type, such as year=int64; may be repeated."),
+        typer.Option("--column", help="Metadata: name=type, as in year=int64. May be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make an empty index for a model's embeddings, or for vectors of your own."""
+    """Create an empty index for a model's embeddings, or for vectors of your own."""
     from pcme.index import SearchIndex
 
     types = _types(columns or [])
@@ -66,7 +72,7 @@ def create(
     "pcme index add birds aviary --split test · pcme index add birds captions.txt"
 )
 def add(
-    where: Where,
+    where: IndexPath,
     items: Annotated[
         list[str],
         typer.Argument(
@@ -76,45 +82,43 @@ def add(
     ],
     *,
     metadata: Annotated[
-        Path | None, typer.Option(help="A .csv, .jsonl or .parquet with a column id.")
+        Path | None, typer.Option(help="A .csv, .jsonl or .parquet file with a column id.")
     ] = None,
     kind: Kinds = "image",
     split: Splits = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Encode and write items anew that are there already.")
+        bool, typer.Option("--replace", help="Re-encode and overwrite existing items.")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")
-    ] = False,
-    model: Model = None,
+    strict: Strict = False,
+    model: ModelPath = None,
     as_json: Json = False,
 ) -> None:
-    """Add items; those that are in the index already are skipped.
+    """Add items; those already in the index are skipped.
 
-    What has been added is safe at once: after an interruption, run the same command again.
+    Added items are stored at once: after an interruption, run the same command again.
     """
     from pcme.data import Problems
     from pcme.index import SearchIndex
-    from pcme.index.resolve import kinds_of, parse_items, read_metadata, with_metadata
+    from pcme.index.resolve import parse_items, read_metadata, with_metadata
 
     index, problems = SearchIndex.open(where, model), Problems(strict=strict)
-    found = [
-        source
-        for given in items
-        for source in parse_items(given, kinds_of(kind), split or (), problems)
-    ]
+    sources = parse_items(items, kind, split or (), problems)
     if metadata is not None:
-        found = with_metadata(found, read_metadata(metadata))
-    on_conflict: OnConflict = "replace" if replace else "skip"
+        sources = with_metadata(sources, read_metadata(metadata))
     with progress_bars() as progress:
-        done = index.add(found, on_conflict=on_conflict, problems=problems, progress=progress)
+        done = index.add(
+            sources,
+            on_conflict="replace" if replace else "skip",
+            problems=problems,
+            progress=progress,
+        )
     if as_json:
         counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
         print_json({**counts, "rows": len(index), "problems": problems.record()})
         return
     typer.echo(
-        f"added {done.added:,}, replaced {done.replaced:,}, there already {done.present:,}; "
-        f"{where} holds {len(index):,}"
+        f"added {done.added:,}, replaced {done.replaced:,}, skipped {done.present:,} (already "
+        f"present); {len(index):,} items in {where}"
     )
     if problems:
         typer.echo(problems.summary(), err=True)
@@ -125,7 +129,7 @@ def add(
     "pcme index delete birds --where 'year < 1990'"
 )
 def delete(
-    where: Where,
+    where: IndexPath,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of items.")] = None,
     *,
     condition: Annotated[
@@ -133,7 +137,7 @@ def delete(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Delete items by id, or all that a filter matches."""
+    """Delete items by id, or all that match a filter."""
     from pcme.index import SearchIndex
 
     index = SearchIndex.open(where)
@@ -141,42 +145,41 @@ def delete(
     if as_json:
         print_json({"deleted": count, "rows": len(index)})
     else:
-        typer.echo(f"deleted {count:,}; {where} holds {len(index):,}")
+        typer.echo(f"deleted {count:,}; {len(index):,} items in {where}")
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index describe birds --json")
-def describe(where: Where, *, as_json: Json = False) -> None:
-    """Say what an index holds, which model it belongs to, and how it is searched."""
+def describe(where: IndexPath, *, as_json: Json = False) -> None:
+    """Show what an index holds, its model, and how it is searched."""
     from pcme.index import SearchIndex
 
     _show(SearchIndex.open(where).describe(), as_json=as_json)
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index verify birds")
-def verify(where: Where, *, as_json: Json = False) -> None:
-    """Read every row and compare its id and embedding with what was written.
+def verify(where: IndexPath, *, as_json: Json = False) -> None:
+    """Read every row and check its id, embedding and ANN vector.
 
-    Exit status 2 when anything is wrong. Metadata have no checksum: the engine reads them, or not.
+    Exit status 2 means that something is wrong. Metadata have no checksum.
     """
     from pcme.index import SearchIndex
 
     with progress_bars() as progress:
-        found = SearchIndex.open(where).verify(progress)
+        outcome = SearchIndex.open(where).verify(progress)
+    faults = [*outcome.faults, *([f"and {outcome.unnamed:,} more"] if outcome.unnamed else [])]
     if as_json:
-        print_json(
-            {"ok": found.ok, "rows": found.rows, "faults": [*found.faults, *_unnamed(found)]}
-        )
-    elif found.ok:
-        typer.echo(f"{where}: {found.rows:,} rows, ids and embeddings all as they were written")
-    for fault in () if as_json else (*found.faults, *_unnamed(found)):
+        print_json({"ok": outcome.ok, "rows": outcome.rows, "faults": faults})
+    elif outcome.ok:
+        typer.echo(f"{where}: {outcome.rows:,} rows, all ids and embeddings intact")
+    for fault in () if as_json else faults:
         typer.echo(f"pcme: {fault}", err=True)
-    if not found.ok:
+    if not outcome.ok:
         raise typer.Exit(2)
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index compact birds")
-def compact(where: Where, *, as_json: Json = False) -> None:
-    """Join what many small writes left, free the space of what was deleted, update the indexes."""
+def compact(where: IndexPath, *, as_json: Json = False) -> None:
+    """Merge fragments, reclaim deleted space, rebuild the ANN index."""
     from pcme.index import SearchIndex
 
     index = SearchIndex.open(where)
@@ -187,26 +190,26 @@ def compact(where: Where, *, as_json: Json = False) -> None:
         print_json({"before": before.record(), "after": after.record()})
         return
     sizes = [_size(one.bytes) for one in (before, after)]
-    typer.echo(f"{before.parts:,} parts → {after.parts:,}, {sizes[0]} → {sizes[1]}")
+    typer.echo(f"{before.parts:,} fragments → {after.parts:,}, {sizes[0]} → {sizes[1]}")
 
 
 @app.command(
     epilog="[bold]Example:[/bold] pcme index tune birds --queries queries.txt --recall 0.99"
 )
 def tune(
-    where: Where,
+    where: IndexPath,
     *,
     queries: Annotated[
         Path | None,
-        typer.Option(help="A text file of queries, one a line; else items stand in for them."),
+        typer.Option(help="A text file with one query per line (default: items stand in)."),
     ] = None,
-    recall: Annotated[float, typer.Option(help="The recall@10 to reach.")] = 0.99,
-    model: Model = None,
+    recall: Annotated[float, typer.Option(help="Target recall@10.")] = 0.99,
+    model: ModelPath = None,
     as_json: Json = False,
 ) -> None:
-    """Build the approximate index of a large index, and find what it must do to be this good.
+    """Build the ANN index and tune it to a target recall.
 
-    Recall is measured against a search through everything, and kept with the index.
+    Recall is measured against exact search and stored with the index.
     """
     from dataclasses import asdict
 
@@ -215,85 +218,81 @@ def tune(
 
     texts = None if queries is None else read_queries(queries)
     with progress_bars() as progress:
-        found = SearchIndex.open(where, model).tune(texts, target=recall, progress=progress)
+        tuning = SearchIndex.open(where, model).tune(texts, target=recall, progress=progress)
     if as_json:
-        print_json({**asdict(found), "reached": found.reached})
+        print_json({**asdict(tuning), "reached": tuning.reached})
     else:
-        _print_tuning(found)
-
-
-def _unnamed(found: Verified) -> list[str]:
-    return [f"and {found.unnamed:,} more"] if found.unnamed else []
+        _print_tuning(tuning)
 
 
 def _types(columns: list[str]) -> dict[str, str]:
     """{name: type} of columns that are given as name=type."""
     from pcme.errors import ConfigError
 
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for text in columns:
         name, equals, kind = text.partition("=")
         if not equals:
-            raise ConfigError(f"--column is name=type - got {text}")
-        if name in found:
+            raise ConfigError(f"--column: must be name=type, got {text}.")
+        if name in types:
             raise ConfigError(
-                f'--column "{name}" is given twice, {found[name]} and {kind} - keep one'
+                f'--column: "{name}" is given twice, got {types[name]} and {kind}. Keep one.'
             )
-        found[name] = kind
-    return found
+        types[name] = kind
+    return types
 
 
-def _show(found: Description, *, as_json: bool) -> None:
+def _show(index: Description, *, as_json: bool) -> None:
     if as_json:
-        print_json(found.record())
+        print_json(index.record())
         return
-    counts = ", ".join(f"{count:,} {kind}s" for kind, count in found.kinds.items() if count)
+    counts = ", ".join(f"{count:,} {kind}s" for kind, count in index.kinds.items() if count)
     rows = {
         "items": counts or "none yet",
-        "model": found.model or "none: vectors of your own",
-        "embeddings": f"{found.dim:,} dimensions, σ {found.spread}, ranked by {found.score}",
-        "columns": ", ".join(f"{name} ({kind})" for name, kind in found.columns.items()) or "none",
-        "on disk": f"{_size(found.bytes)} in {found.parts:,} parts, version {found.version:,}",
-        "search": _searched(found),
+        "model": index.model or "none: vectors of your own",
+        "embeddings": f"{index.dim:,} dimensions, σ {index.spread}, ranked by {index.score}",
+        "columns": ", ".join(f"{name} ({kind})" for name, kind in index.columns.items()) or "none",
+        "on disk": f"{_size(index.bytes)} in {index.parts:,} fragments, version {index.version:,}",
+        "search": _search_mode(index),
     }
-    print_table(("index", found.path), list(rows.items()))
+    print_table(("index", index.path), list(rows.items()))
 
 
-def _searched(found: Description) -> str:
+def _search_mode(index: Description) -> str:
     from pcme.index.finder import SMALL
 
-    if found.effort is None:
+    if index.effort is None:
         return "exact"
-    if not found.worthwhile:
-        return "exact: what tuning found is too inexact, or no faster"
-    effort = found.effort
+    if not index.worthwhile:
+        return "exact: the tuned ANN index is not accurate enough, or no faster"
+    effort = index.effort
     return (
         f"approximate beyond {SMALL:,} items: {effort['probes']:.0f} partitions, "
         f"{effort['shortlist']:.0f} candidates, recall@10 {effort['recall']:.3f}; "
-        f"{found.approximate:,} rows indexed"
+        f"{index.approximate:,} rows in the ANN index"
     )
 
 
-def _print_tuning(found: Tuning) -> None:
+def _print_tuning(tuning: Tuning) -> None:
     rows = [
         (
             f"{trial.effort.probes:,}",
             f"{trial.effort.shortlist:,}",
             f"{trial.recall:.4f}",
             f"{trial.milliseconds:.1f} ms",
-            "chosen" if trial == found.chosen else "",
+            "chosen" if trial == tuning.chosen else "",
         )
-        for trial in found.trials
+        for trial in tuning.trials
     ]
-    print_table(("partitions", "candidates", "recall@10", "a query", ""), rows)
+    print_table(("partitions", "candidates", "recall@10", "per query", ""), rows)
     typer.echo(
-        f"everything: {found.exact_milliseconds:.1f} ms a query, {found.rows:,} items, "
-        f"{found.queries:,} queries"
+        f"exact search: {tuning.exact_milliseconds:.1f} ms per query, {tuning.rows:,} items, "
+        f"{tuning.queries:,} queries"
     )
-    if not found.reached:
-        typer.echo(f"no effort reaches {found.target:g}: searches stay exact", err=True)
-    elif not found.worthwhile:
-        typer.echo("none of them is faster than everything: searches stay exact", err=True)
+    if not tuning.reached:
+        typer.echo(f"no effort reaches recall {tuning.target:g}: searches stay exact", err=True)
+    elif not tuning.worthwhile:
+        typer.echo("no effort is faster than exact search: searches stay exact", err=True)
 
 
 def _size(size: int | None) -> str:

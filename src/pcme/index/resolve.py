@@ -61,7 +61,7 @@ def to_sources(
         raise DataError(f"{items}: neither a folder nor a file. Check the path.")
     sources: list[Source]
     if isinstance(items, str | Path):
-        sources = parse_items(str(items), [kind], (), problems)
+        sources = parse_items([str(items)], kind, (), problems)
     elif isinstance(items, CaptionDataset):
         sources = [images_of(items) if kind == "image" else captions_of(items)]
     elif isinstance(items, Source):
@@ -74,12 +74,22 @@ def to_sources(
 
 
 def parse_items(
-    where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems
+    names: Sequence[str],
+    kind: Literal["image", "caption", "both"],
+    splits: Sequence[str],
+    problems: Problems,
 ) -> list[Source]:
-    """The items at a path, or of a dataset by name; of all its splits, or of `splits`.
+    """The items at paths, or of datasets by name; of all their splits, or of `splits`.
 
     A folder without captions is a folder of images; a .txt file has one caption per line.
     """
+    kinds: list[Kind] = ["image", "caption"] if kind == "both" else [kind]
+    return [source for name in names for source in _parse(name, kinds, splits, problems)]
+
+
+def _parse(
+    where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems
+) -> list[Source]:
     if not where.strip():
         raise ConfigError(
             'items: must be a path or the name of a dataset, got "". The current folder is ".".'
@@ -103,11 +113,6 @@ def parse_items(
         _require_no_parts(where, "a folder of images without captions", splits, kinds)
         return [images_below(path)]
     return _of_dataset(dataset, kinds, splits, problems)
-
-
-def kinds_of(name: Literal["image", "caption", "both"]) -> list[Kind]:
-    """The kinds that the command line's --kind names."""
-    return ["image", "caption"] if name == "both" else [name]
 
 
 def parse_query(text: str) -> Query:
