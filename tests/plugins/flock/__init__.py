@@ -1,0 +1,10 @@
+"""A plugin of pcme for its conformance test: five kinds, each defined in one file."""
+
+from pcme_flock import (  # noqa: F401 - importing a module registers its class
+    analysis,
+    caption_backbone,
+    dataset,
+    image_backbone,
+    method,
+    score,
+)

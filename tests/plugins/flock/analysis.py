@@ -1,0 +1,41 @@
+"""An analysis in one file, without plot code: how bright the images of a split are."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pcme.analysis.base import Analysis, Number, Result, Subject, registry
+from pcme.core.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class Brightness(Result):
+    """Mean brightness, and how far it spreads."""
+
+    mean: float
+    spread: float
+
+    def numbers(self) -> tuple[Number, ...]:
+        """Both."""
+        return (
+            Number("brightness", self.mean, "mean of all pixels, 0 to 255"),
+            Number("spread", self.spread, "standard deviation between images"),
+        )
+
+
+@registry.register("flock-brightness")
+@dataclass(frozen=True)
+class BrightnessOfImages(Analysis):
+    """How bright are the images?"""
+
+    reading: ClassVar[str] = "One bar per number."
+    result: ClassVar[type[Result]] = Brightness
+    images: int = 100
+
+    def compute(self, subject: Subject, progress: Progress = silent) -> Brightness:
+        """Read some images."""
+        source = subject.dataset.images
+        values = [np.asarray(source.load(i)).mean() for i in range(min(len(source), self.images))]
+        progress("images", len(values), len(values))
+        return Brightness(float(np.mean(values)), float(np.std(values)))

@@ -1,0 +1,53 @@
+"""A caption backbone in one file: the mean of its word vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+
+
+class BagOfWords(CaptionNetwork):
+    """Word vectors as sites, and their mean."""
+
+    projected = False
+
+    def __init__(self, vectors: Float[Tensor, "v e"]) -> None:
+        super().__init__()
+        self.features = self.pooled = vectors.shape[1]
+        self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
+
+    def forward(
+        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
+    ) -> Features:
+        """The word vectors, and the mean of those that are there."""
+        if lengths is None:
+            lengths = inputs.new_full((len(inputs),), inputs.shape[1])
+        words = self.words(inputs)
+        mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
+        pooled = (words * mask[..., None]).sum(1) / lengths[:, None]
+        return Features(words, pooled, pooled, mask)
+
+    def word_vectors(self) -> Sequence[nn.Parameter]:
+        """The one table of them."""
+        return [self.words.weight]
+
+
+@caption_backbones.register("flock-bag")
+@dataclass(frozen=True)
+class Bag(CaptionBackbone):
+    """The mean of a caption's word vectors."""
+
+    def build(
+        self,
+        vectors: Float[Tensor, "v e"],
+        *,
+        dim: int,
+        with_sigma: bool,
+        generator: torch.Generator,
+    ) -> BagOfWords:
+        """The network."""
+        return BagOfWords(vectors)
