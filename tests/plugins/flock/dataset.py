@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from pcme.data.dataset import CaptionDataset, Dataset, ImageSource, registry
-from pcme.data.problems import Problems
+from pcme.data import CaptionDataset, Dataset, ImageSource, Problems, registry
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (30, 60, 220)}
 COUNTS = {"train": 24, "val": 12, "test": 12}
@@ -47,7 +46,7 @@ class ColouredSquares(Dataset):
         """Three splits."""
         return tuple(COUNTS)
 
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One caption per square."""
         images = Squares(self.checked_split(split))
         colours = np.arange(len(images)) % len(COLOURS)
