@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1] / "src" / "pcme"
 LAYERS = (
     {"errors"},
     {"core"},
-    {"embedding", "retrieval", "recipes"},
+    {"embedding", "retrieval", "plots", "recipes"},
     {"kernels"},
     {"scores", "data"},
     {"nn"},
@@ -31,7 +31,6 @@ LAYERS = (
     {"evaluation"},
     {"uncertainty", "training"},
     {"index", "analysis"},
-    {"plots"},
     {"reproduce"},
     {"showcase"},
     {"__init__"},

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from pcme import Gaussian
-from pcme.analysis.toy import CLASSES, Toy, inside, radius
+from pcme.analysis.geometry import radius
+from pcme.analysis.toy import CLASSES, Toy, inside
 
 
 @pytest.fixture(scope="module")

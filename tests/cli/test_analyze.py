@@ -83,7 +83,7 @@ def test_all_means_all_that_fit_and_says_what_does_not(means_only, tmp_path):
     assert done.exit_code == 0, done.stderr
     written = {path.stem for path in tmp_path.iterdir()}
     assert written == {"calibration", "toy", "truth"}
-    assert "left out: bins needs a sigma - method pcme-mu has none" in done.stderr
+    assert "left out: bins needs a sigma, method pcme-mu has none" in done.stderr
 
 
 def test_the_toy_needs_no_data(run_folder, tmp_path):
@@ -97,11 +97,11 @@ def test_the_toy_needs_no_data(run_folder, tmp_path):
     [
         (["bin"], 'Did you mean "bins"'),
         (["bins", "--split", "nowhere"], 'no split "nowhere"'),
-        (["bins", "--set", "bins=x"], "bins must be a whole number"),
-        (["bins", "words", "--set", "bins=3"], "--set changes one analysis"),
-        (["all", "--set", "bins=3"], "--set changes one analysis"),
-        (["extremes", "--set", "tail=5"], "tail must be above 0 and at most 1 - got 5"),
-        (["extremes", "--set", "tail=-1"], "tail must be above 0 and at most 1 - got -1"),
+        (["bins", "--set", "bins=x"], "bins: must be a whole number"),
+        (["bins", "words", "--set", "bins=3"], "--set: changes one analysis"),
+        (["all", "--set", "bins=3"], "--set: changes one analysis"),
+        (["extremes", "--set", "tail=5"], "tail: must be above 0 and at most 1, got 5"),
+        (["extremes", "--set", "tail=-1"], "tail: must be above 0 and at most 1, got -1"),
     ],
 )
 def test_mistakes_are_explained(run_folder, tmp_path, args, message):
@@ -113,8 +113,8 @@ def test_a_model_without_sigma_is_told_what_would_work(means_only, tmp_path):
     done = run(means_only, "erasing", "--out", tmp_path)
     said = " ".join(done.stderr.split())
     assert done.exit_code == 2
-    assert 'analysis "erasing" needs a sigma - method pcme-mu has none' in said
-    assert "for this run: calibration, toy, truth" in said
+    assert 'analysis "erasing": needs a sigma, method pcme-mu has none.' in said
+    assert "For this run: calibration, toy, truth." in said
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_to_mend(run_folder, tmp_path):

@@ -1,8 +1,10 @@
-"""Analyses by name. A new analysis is one class in one file.
+"""Analyses by name. A new analysis is one class in one file, which computes and draws.
 
     subject = analysis.open_run("runs/aviary", split="test")
     for name in analysis.applicable(subject):
-        result = analysis.create(name).compute(subject)
+        asked = analysis.create(name)
+        result = asked.compute(subject)
+        figure = asked.figure(result, subject)
 
 The split is embedded once, when the first analysis asks for it; `Subject.of(model, embedded)` is
 the subject of a split that has been embedded before.
@@ -21,6 +23,7 @@ from pcme.analysis.base import Analysis, Number, Result, Subject, registry
 from pcme.analysis.storage import Stored, read, record, write
 from pcme.errors import ConfigError
 from pcme.evaluation.open_run import open_run
+from pcme.methods.base import GaussianMethod
 
 __all__ = [
     "Analysis",
@@ -41,12 +44,12 @@ __all__ = [
 ]
 
 
-def create(name: str, **params: object) -> Analysis:
+def create(name: str, **params: object) -> Analysis[Any]:
     """The analysis called `name`, with these parameters."""
     return registry.create(name, **params)
 
 
-def configured(name: str, assignments: Sequence[str]) -> Analysis:
+def configured(name: str, assignments: Sequence[str]) -> Analysis[Any]:
     """The analysis called `name` with some parameters set, as text: "bins=5".
 
     >>> configured("bins", ["bins=5"])
@@ -56,7 +59,7 @@ def configured(name: str, assignments: Sequence[str]) -> Analysis:
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
-            raise ConfigError(f"--set needs key=value - got {assignment!r}")
+            raise ConfigError(f"--set: needs key=value, got {assignment!r}.")
         given[key] = value
     defaults = {f.name: f.default for f in dataclasses.fields(cast("Any", registry.get(name)))}
     values = {key: _like(defaults.get(key), key, value) for key, value in given.items()}
@@ -74,18 +77,24 @@ def applicable(subject: Subject) -> list[str]:
 
 
 def require(name: str, subject: Subject) -> None:
-    """Refuse an analysis that cannot be made here, and say what can, and what would help."""
+    """Refuse an analysis that cannot be made here, and name those that can."""
     obstacle = create(name).obstacle(subject)
     if obstacle is None:
         return
-    message = f'analysis "{name}" {obstacle} - for this run: {", ".join(applicable(subject))}'
+    message = f'analysis "{name}": {obstacle}. For this run: {", ".join(applicable(subject))}.'
     if not subject.has_sigma and "sigma" in obstacle:
-        message += f"; methods with a sigma: {', '.join(_with_sigma())}"
+        message += f" Methods with a sigma: {', '.join(_with_sigma())}."
     raise ConfigError(message)
 
 
 def _with_sigma() -> list[str]:
-    return [name for name in methods.names() if methods.create(name).has_sigma]
+    """The methods whose classes have a σ unless it is switched off; none is created."""
+    classes = {name: methods.registry.get(name) for name in methods.names()}
+    return [
+        name
+        for name, method in classes.items()
+        if issubclass(method, GaussianMethod) and method.covariance != "none"
+    ]
 
 
 def _like(default: object, key: str, text: str) -> object:
@@ -99,5 +108,5 @@ def _like(default: object, key: str, text: str) -> object:
     kinds = (int,) if isinstance(default, int) else (int, float)
     if type(value) not in kinds:
         what = "a whole number" if isinstance(default, int) else "a number"
-        raise ConfigError(f"{key} must be {what}, such as {default} - got {text!r}")
+        raise ConfigError(f"{key}: must be {what}, such as {default}, got {text!r}.")
     return type(default)(value)

@@ -3,9 +3,9 @@
 The paper shows two images; here each relation is a number of every pair, by `geometry.cover`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -16,15 +16,13 @@ from pcme.analysis.base import (
     SIGMA,
     WORDS,
     Analysis,
-    Need,
     Number,
     Result,
     Subject,
-    at_least,
     registry,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean
-from pcme.analysis.geometry import Shape, cover, main_plane, project
+from pcme.analysis.geometry import Shape, add_ellipse, cover, main_plane, project
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
@@ -32,18 +30,18 @@ from pcme.data.images.transforms import cutmix, erase
 from pcme.data.text.tokens import erase_words
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
+from pcme.plots import charts, style
 from pcme.scores.combine import product
 from pcme.uncertainty.perturbation import embed_words
 
-__all__ = ["Algebra", "Projected", "Relation", "Relations", "related"]
-
 FEWEST = 2
-"""Pairs without which there is nothing to say."""
+"""Fewer pairs say nothing."""
+BARS = {"forward": "inner in outer", "backward": "outer in inner", "chance": "another pair's"}
 
 
 @dataclass(frozen=True)
 class Projected:
-    """A pair near the middle of all by its score, in the main plane of all items of its kind."""
+    """A pair with a score near the median, in the main plane of all items of its kind."""
 
     shapes: tuple[Shape, ...]
     texts: tuple[str, ...]
@@ -78,13 +76,11 @@ class Relations(Result):
     def numbers(self) -> tuple[Number, ...]:
         """How often each relation holds, and by how much."""
         return tuple(
-            Number(
+            Number.of(
                 f"{relation.name}: holds for a share of pairs",
-                relation.holds.value,
+                relation.holds,
                 f"cover {relation.forward.value:.3f}, reversed {relation.backward.value:.3f}, "
                 f"of another pair {relation.chance.value:.3f}",
-                relation.holds.low,
-                relation.holds.high,
             )
             for relation in self.relations
         )
@@ -92,28 +88,27 @@ class Relations(Result):
 
 @registry.register("algebra")
 @dataclass(frozen=True)
-class Algebra(Analysis):
+class Algebra(Analysis[Relations]):
     """Set algebra: mixing is intersection, erasing is inclusion, each with a score. Paper: Fig. 8.
 
     An image (caption) should lie in the same one with `erased` of its pixels (words) gone; what
     two images have in common in the two mixed; two captions of an image joined in both.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA, PIXELS_OR_WORDS)
-    reading: ClassVar[str] = (
+    needs = (SIGMA, PIXELS_OR_WORDS)
+    reading = (
         "Above, an example of each relation, near the middle of all by its score, in the plane in "
         "which items differ most (50 % ellipses). Below, the share of one's mass that the other "
         "covers: the relation holds where the first bar is longer than the others."
     )
-    result: ClassVar[type[Result]] = Relations
 
     pairs: int = 200
     erased: float = 0.3
 
     def __post_init__(self) -> None:
-        at_least("pairs", self.pairs, 2)
+        self._at_least(2, "pairs")
         if not 0 < self.erased < 1:
-            raise ConfigError(f"erased must lie between 0 and 1 - got {self.erased}")
+            raise ConfigError(f"erased: must lie between 0 and 1, got {self.erased}.")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Relations:
         """Images and captions, erased and mixed, where there are pixels and words."""
@@ -122,57 +117,61 @@ class Algebra(Analysis):
             jobs += [self._erased_images, self._mixed_images]
         if WORDS.lacking(subject) is None:
             jobs += [self._erased_captions, self._joined_captions]
-        found = []
+        relations = []
         for done, job in enumerate(jobs, start=1):
-            found.append(job(subject))
+            relations.append(job(subject))
             progress("queries", done, len(jobs))
-        return Relations(tuple(relation for relation in found if relation is not None))
+        return Relations(tuple(relation for relation in relations if relation is not None))
+
+    @style.styled
+    def draw(self, result: Relations, images: object = None) -> style.Figure:
+        """An example of each relation in the plane, and the covers of all pairs below."""
+        rows = math.ceil(len(result.relations) / 2)
+        figure = style.blank(style.WIDTH, 3.1 * rows + 3.0)
+        above, below = style.divided(figure, heights=(3.1 * rows, 3.0))
+        panels = style.panels_of(above, rows, 2)
+        for axes, relation in zip(panels, result.relations, strict=False):
+            _draw_example(axes, relation)
+        for axes in panels[len(result.relations) :]:
+            axes.set_axis_off()
+        _draw_covers(style.panels_of(below)[0], result.relations)
+        return figure
 
     def _erased_images(self, subject: Subject) -> Relation:
         dataset, model = subject.embedded.dataset, subject.model
-        places = self._drawn(len(dataset.images), "erased images")
-        spoilt = _gaussian(
-            model.encode_images(
-                [
-                    erase(
-                        model.transform(dataset.images.load(i)),
-                        self.erased,
-                        numpy_stream(0, "algebra", "erased", i),
-                    )
-                    for i in places.tolist()
-                ]
+        rows = self._sample(len(dataset.images), "erased images")
+        erased = [
+            erase(
+                model.transform(dataset.images.load(i)),
+                self.erased,
+                numpy_stream(0, "algebra", "erased", i),
             )
-        )
-        whole = subject.images[places.tolist()]
+            for i in rows
+        ]
+        spoilt, whole = _gaussian(model.encode_images(erased)), subject.images[rows]
         return related(
             "an image lies in the same one, partly erased",
             ("the image", "erased"),
             (whole, [spoilt]),
             (("image", whole), ("erased", spoilt)),
-            subject.clusters[places],
-            [(dataset.images.id(i),) for i in places.tolist()],
+            subject.clusters[rows],
+            [(dataset.images.id(i),) for i in rows],
             among=subject.images,
         )
 
     def _mixed_images(self, subject: Subject) -> Relation | None:
         """None where there are too few images for two pairs that share none."""
         dataset, model = subject.embedded.dataset, subject.model
-        couples = _couples(
-            len(dataset.images), numpy_stream(0, "algebra", "first images"), self.pairs
-        )
+        generator = numpy_stream(0, "algebra", "first images")
+        couples = _couples(len(dataset.images), generator, self.pairs)
         if len(couples) < FEWEST:
             return None
+        pixels = [[model.transform(dataset.images.load(i)) for i in pair] for pair in couples]
         halves = [
-            [model.transform(dataset.images.load(i)) for i in couple] for couple in couples.tolist()
+            cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0]
+            for i, (a, b) in enumerate(pixels)
         ]
-        mixed = _gaussian(
-            model.encode_images(
-                [
-                    cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0]
-                    for i, (a, b) in enumerate(halves)
-                ]
-            )
-        )
+        mixed = _gaussian(model.encode_images(halves))
         one, other = (subject.images[column.tolist()] for column in couples.T)
         return related(
             "what two images share lies in the two mixed",
@@ -185,23 +184,20 @@ class Algebra(Analysis):
         )
 
     def _erased_captions(self, subject: Subject) -> Relation:
-        dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
-        places = self._drawn(len(dataset.captions), "erased captions")
-        spoilt_words = [
-            erase_words(
-                split(dataset.captions[i]), numpy_stream(0, "algebra", "words", i), self.erased
-            )
-            for i in places.tolist()
+        texts, split = subject.embedded.dataset.captions, subject.model.tokeniser.split
+        rows = self._sample(len(texts), "erased captions")
+        erased = [
+            erase_words(split(texts[i]), numpy_stream(0, "algebra", "words", i), self.erased)
+            for i in rows
         ]
-        spoilt = _gaussian(embed_words(subject.model, spoilt_words))
-        whole = subject.captions[places.tolist()]
+        spoilt, whole = _gaussian(embed_words(subject.model, erased)), subject.captions[rows]
         return related(
             "a caption lies in the same one, partly erased",
             ("the caption", "erased"),
             (whole, [spoilt]),
             (("caption", whole), ("erased", spoilt)),
-            subject.caption_clusters[places],
-            [(dataset.captions[i],) for i in places.tolist()],
+            subject.caption_clusters[rows],
+            [(texts[i],) for i in rows],
             among=subject.captions,
         )
 
@@ -225,8 +221,9 @@ class Algebra(Analysis):
             among=subject.captions,
         )
 
-    def _drawn(self, count: int, what: str) -> Int64[np.ndarray, " n"]:
-        return numpy_stream(0, "algebra", what).permutation(count)[: self.pairs]
+    def _sample(self, count: int, what: str) -> list[int]:
+        rows: list[int] = numpy_stream(0, "algebra", what).permutation(count).tolist()
+        return rows[: self.pairs]
 
 
 def related(
@@ -239,10 +236,10 @@ def related(
     *,
     among: Gaussian,
 ) -> Relation:
-    """The covers of all pairs, and a pair near the middle of all, in the plane of its kind.
+    """The covers of all pairs, and a pair near the median, in the main plane of its kind.
 
-    The inner is to lie in each of several outers: of every pair the one counts that it lies in
-    least. No two pairs that stand one after the other may share an item.
+    The inner should lie in each of several outers: the outer that covers it least counts. No two
+    pairs in succession may share an item.
     """
     inner, outers = sides
     covers = _least_favourable([_covers(inner, outer) for outer in outers])
@@ -251,27 +248,25 @@ def related(
     example = project([(label, items[typical]) for label, items in shown], main_plane(among))
     forward, backward, chance = (estimated(mean(values), clusters) for values in covers)
     holds = estimated(mean((margin > 0).astype(np.float64)), clusters)
-    return Relation(
-        name, *names, len(inner), forward, backward, chance, holds,
-        Projected(example, texts[typical]),
-    )  # fmt: skip
+    shapes = Projected(example, texts[typical])
+    return Relation(name, *names, len(inner), forward, backward, chance, holds, shapes)
 
 
 def _covers(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, "3 n"]:
-    """Of every pair: inner in outer, outer in inner, inner in the outer of the next pair."""
+    """Per pair: inner in outer, outer in inner, inner in the outer of the next pair."""
     elsewhere = outer[[*range(1, len(outer)), 0]]
     return np.stack([cover(inner, outer), cover(outer, inner), cover(inner, elsewhere)])
 
 
 def _margin(covers: Float64[np.ndarray, "*k 3 n"]) -> Float64[np.ndarray, "*k n"]:
-    """By how much the first cover is larger than both others."""
+    """The first cover minus the larger of the others."""
     return np.asarray(covers[..., 0, :] - covers[..., 1:, :].max(-2))
 
 
 def _least_favourable(
     candidates: Sequence[Float64[np.ndarray, "3 n"]],
 ) -> Float64[np.ndarray, "3 n"]:
-    """Of every pair the covers with the smallest margin."""
+    """Per pair, the covers with the smallest margin."""
     stacked = np.stack(candidates)
     worst = _margin(stacked).argmin(0)
     return np.asarray(np.take_along_axis(stacked, worst[None, None], axis=0)[0])
@@ -286,12 +281,12 @@ def _couples(items: int, generator: np.random.Generator, count: int) -> Int64[np
 def _twins(
     dataset: CaptionDataset, generator: np.random.Generator, count: int
 ) -> Int64[np.ndarray, "n 2"]:
-    """Pairs of different captions of one image, one pair an image."""
+    """Pairs of different captions of one image, one pair per image."""
     pairs = []
     for image in generator.permutation(len(dataset.images)).tolist():
-        own = np.flatnonzero(dataset.caption_image == image)
-        if len(own) > 1 and dataset.captions[own[0]] != dataset.captions[own[1]]:
-            pairs.append((own[0], own[1]))
+        rows = np.flatnonzero(dataset.caption_image == image)
+        if len(rows) > 1 and dataset.captions[rows[0]] != dataset.captions[rows[1]]:
+            pairs.append((rows[0], rows[1]))
         if len(pairs) == count:
             break
     return np.array(pairs, np.int64).reshape(-1, 2)
@@ -300,3 +295,35 @@ def _twins(
 def _gaussian(items: Embedding) -> Gaussian:
     assert isinstance(items, Gaussian), "asked only of models with a sigma"
     return items
+
+
+def _draw_example(axes: style.Axes, relation: Relation) -> None:
+    handles = [add_ellipse(axes, shape, n) for n, shape in enumerate(relation.example.shapes)]
+    axes.set_title(_wrapped(relation.name), fontsize=8.5)
+    axes.set(xlabel="first axis of the plane", ylabel="second axis")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.autoscale_view()
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
+
+
+def _draw_covers(axes: style.Axes, relations: Sequence[Relation]) -> None:
+    series = []
+    for field, name in BARS.items():
+        covers = [getattr(relation, field) for relation in relations]
+        parts = ([getattr(cover, part) for cover in covers] for part in ("value", "low", "high"))
+        series.append(charts.Bars(name, *parts))
+    groups = [
+        f"{_wrapped(r.name)}\n(holds for {100 * r.holds.value:.0f} % of {r.pairs})"
+        for r in relations
+    ]
+    charts.add_bars(axes, groups, series, horizontal=True)
+    axes.set(xlabel="share of the mass that is covered, mean over dimensions", xlim=(0, 1))
+    axes.axvline(0.95, color="black", linestyle=":", linewidth=1.2, label="an item in itself")
+    axes.figure.legend(loc="outside lower center", ncols=4)
+
+
+def _wrapped(name: str) -> str:
+    """In two lines, at the space nearest to the middle."""
+    spaces = [index for index, letter in enumerate(name) if letter == " "]
+    middle = min(spaces, key=lambda index: abs(index - len(name) / 2), default=None)
+    return name if middle is None else f"{name[:middle]}\n{name[middle + 1 :]}"

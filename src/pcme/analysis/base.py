@@ -1,20 +1,23 @@
-"""Analysis: a question about a model's uncertainty, answered by numbers and one picture.
+"""Analysis: a question about a model's uncertainty, answered by numbers and a figure.
 
-An analysis is one file of this package: a frozen dataclass whose fields are its parameters, under
-`@registry.register(name)`. `compute` gives a `Result`, a frozen dataclass of plain values, which
-`records` writes as JSON and reads back, and which a function of `pcme.plots` draws.
+An analysis is one file: a frozen dataclass whose fields are its parameters, registered under a
+name. `compute` returns a `Result`, a frozen dataclass of plain values, which `storage` writes as
+JSON and reads back. `draw` makes a figure of it; by default bars of its numbers.
 """
 
 import math
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
 
 from pcme.core.progress import Progress, silent
 from pcme.core.registry import Registry
+from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError
 from pcme.evaluation.subject import Subject
+from pcme.plots import Bars, Figure, bars
 
 __all__ = [
     "PIXELS",
@@ -27,61 +30,72 @@ __all__ = [
     "Number",
     "Result",
     "Subject",
-    "at_least",
     "registry",
 ]
 
 LARGE = 1000
-"""From here on digits behind the point say nothing."""
+"""Numbers from here on are shown without decimals."""
+NAME_WIDTH, BAR_HEIGHT = 34, 0.55
+"""Characters per line of a number's name, and inches per bar, in the default figure."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """Something an analysis cannot do without; `lacking` says why it is not there, or nothing."""
+    """A requirement of an analysis; `lacking` returns why a subject fails it, or None."""
 
     what: str
     lacking: Callable[[Subject], str | None]
 
 
-SIGMA = Need(
-    "a sigma",
-    lambda subject: (
-        None if subject.has_sigma else f"method {subject.model.recipe.method.kind} has none"
-    ),
-)
-PROBABILITY = Need(
-    "a match probability",
-    lambda subject: (
-        None
-        if subject.model.score().is_log_probability
-        else f"the score of method {subject.model.recipe.method.kind} is not one"
-    ),
-)
-PIXELS = Need(
-    "pixels",
-    lambda subject: (
-        None if subject.dataset.image_vectors is None else "the images are given as vectors"
-    ),
-)
-WORDS = Need(
-    "words",
-    lambda subject: (
-        None if subject.dataset.caption_vectors is None else "the captions are given as vectors"
-    ),
-)
+def _no_sigma(subject: Subject) -> str | None:
+    return None if subject.has_sigma else f"method {subject.model.recipe.method.kind} has none"
 
 
-def _nothing_but_vectors(subject: Subject) -> str | None:
-    lacking = [need.lacking(subject) for need in (PIXELS, WORDS)]
-    return " and ".join(map(str, lacking)) if all(lacking) else None
+def _no_probability(subject: Subject) -> str | None:
+    if subject.model.score().is_log_probability:
+        return None
+    return f"the score of method {subject.model.recipe.method.kind} is not one"
 
 
-PIXELS_OR_WORDS = Need("pixels or words", _nothing_but_vectors)
+def _no_pixels(subject: Subject) -> str | None:
+    return None if subject.dataset.image_vectors is None else "the images are given as vectors"
+
+
+def _no_words(subject: Subject) -> str | None:
+    return None if subject.dataset.caption_vectors is None else "the captions are given as vectors"
+
+
+def _neither(subject: Subject) -> str | None:
+    reasons = [_no_pixels(subject), _no_words(subject)]
+    return " and ".join(map(str, reasons)) if all(reasons) else None
+
+
+SIGMA = Need("a sigma", _no_sigma)
+PROBABILITY = Need("a match probability", _no_probability)
+PIXELS = Need("pixels", _no_pixels)
+WORDS = Need("words", _no_words)
+PIXELS_OR_WORDS = Need("pixels or words", _neither)
+
+
+class Estimated(Protocol):
+    """A value with the ends of its confidence interval."""
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A figure with its 95 % interval, where it has one, and what it means."""
+    """A number with its 95 % confidence interval, where it has one, and what it means."""
 
     name: str
     value: float
@@ -89,9 +103,14 @@ class Number:
     low: float | None = None
     high: float | None = None
 
+    @classmethod
+    def of(cls, name: str, estimate: Estimated, meaning: str) -> "Number":
+        """A number with the interval of its estimate."""
+        return cls(name, estimate.value, meaning, estimate.low, estimate.high)
+
     @property
     def shown(self) -> str:
-        """The value as people read it; a dash where there is none."""
+        """The value as people read it; a dash for NaN."""
         return "–" if math.isnan(self.value) else _short(self.value)
 
     @property
@@ -112,45 +131,73 @@ class Number:
 
 
 class Result(ABC):
-    """What an analysis found: a frozen dataclass of numbers, texts, and tuples of them."""
+    """The outcome of an analysis: a frozen dataclass of numbers, texts, and tuples of them."""
 
     @abstractmethod
     def numbers(self) -> tuple[Number, ...]:
-        """The figures that sum it up, the most telling first."""
+        """The numbers that sum it up, the most telling first."""
+
+
+R = TypeVar("R", bound=Result)
 
 
 @dataclass(frozen=True)
-class Analysis(ABC):
+class Analysis(ABC, Generic[R]):
     """Abstract: a question that can be asked of a model and a split it has embedded."""
 
     needs: ClassVar[tuple[Need, ...]] = ()
-    """What it cannot do without."""
+    """Its requirements."""
     reading: ClassVar[str]
-    """How to read the picture, in a sentence or two."""
+    """How to read the figure, in a sentence or two."""
     result: ClassVar[type[Result]]
-    """What it finds."""
+    """The class of its results: R, unless another is set."""
+    shows_images: ClassVar[bool] = False
+    """Whether the figure shows images of the split."""
+
+    def __init_subclass__(cls) -> None:
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Analysis and isinstance(get_args(base)[0], type):
+                cls.result = get_args(base)[0]
 
     def obstacle(self, subject: Subject) -> str | None:
-        """Why the question cannot be asked here: "needs a sigma - method pcme-mu has none"."""
+        """Why the question cannot be asked here: "needs a sigma, method pcme-mu has none"."""
         for need in self.needs:
             if (why := need.lacking(subject)) is not None:
-                return f"needs {need.what} - {why}"
+                return f"needs {need.what}, {why}"
         return None
 
     @abstractmethod
-    def compute(self, subject: Subject, progress: Progress = silent) -> Result:
-        """The answer; `progress` is told how far it is."""
+    def compute(self, subject: Subject, progress: Progress = silent) -> R:
+        """Compute the result."""
+
+    def draw(self, result: R, images: ImageSource | None = None) -> Figure:
+        """Draw the result: by default bars of its numbers; `images` are those of the split."""
+        numbers = [number for number in result.numbers() if not math.isnan(number.value)]
+        ends = [[_or_nan(number.low), _or_nan(number.high)] for number in numbers]
+        low, high = ([pair[side] for pair in ends] for side in (0, 1))
+        series = Bars("value", [number.value for number in numbers], low, high)
+        names = [textwrap.fill(number.name, NAME_WIDTH) for number in numbers]
+        height = 0.8 + BAR_HEIGHT * len(numbers)
+        return bars(names, [series], y_label="value", horizontal=True, height=height)
+
+    def figure(self, result: R, subject: Subject) -> Figure:
+        """`draw` with the images of the subject, where the figure shows any."""
+        return self.draw(result, subject.embedded.dataset.images if self.shows_images else None)
+
+    def _at_least(self, minimum: int, *fields: str) -> None:
+        """Refuse parameters below their minimum."""
+        for field in fields:
+            if (value := getattr(self, field)) < minimum:
+                raise ConfigError(f"{field}: must be at least {minimum}, got {value}.")
 
 
-registry: Registry[Analysis] = Registry("analysis", "pcme.analysis")
+registry: Registry[Analysis[Any]] = Registry("analysis", "pcme.analysis")
 
 
-def at_least(name: str, value: int, least: int) -> None:
-    """Refuse a parameter below its least value."""
-    if value < least:
-        raise ConfigError(f"{name} must be at least {least} - got {value}")
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _short(value: float) -> str:
-    """Three digits behind the point, or three in all of a large number."""
+    """Three decimals, or three digits in all of a large number."""
     return f"{value:.3f}" if abs(value) < LARGE else f"{value:.3g}"

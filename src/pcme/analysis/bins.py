@@ -1,34 +1,24 @@
 """bins: is retrieval worse where σ is larger? Paper: §4.4, Fig. 6."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
 from scipy import stats
 
-from pcme.analysis.base import (
-    SIGMA,
-    Analysis,
-    Need,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry
 from pcme.analysis.bootstrap import Estimate, estimated, replicates, spearman
 from pcme.core.progress import Progress, silent
 from pcme.embedding import Gaussian
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import percentiles
+from pcme.plots import charts, style
 from pcme.retrieval import metrics
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import binned, width
-
-__all__ = ["BinnedQueries", "Bins", "Curve", "SigmaBins"]
 
 METRICS = {"recall@1": "R@1", "r_precision": "R-Precision"}
 """What is measured, and what it is called."""
@@ -85,20 +75,19 @@ class SigmaBins(Result):
 
 @registry.register("bins")
 @dataclass(frozen=True)
-class Bins(Analysis):
+class Bins(Analysis[SigmaBins]):
     """R@1 and R-Precision in bins of σ, both directions. Paper: Fig. 6."""
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
-    reading: ClassVar[str] = (
+    needs = (SIGMA,)
+    reading = (
         "Queries in bins of equal count, from the narrowest σ to the widest; a point is the mean "
         "of its bin. Curves that fall say that σ warns of what will go wrong."
     )
-    result: ClassVar[type[Result]] = SigmaBins
 
     bins: int = 10
 
     def __post_init__(self) -> None:
-        at_least("bins", self.bins, 2)
+        self._at_least(2, "bins")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> SigmaBins:
         """Both directions by the model's own score."""
@@ -119,6 +108,15 @@ class Bins(Analysis):
                 in_bins("t2i", width(captions), t2i, subject.caption_clusters, self.bins),
             )
         )
+
+    @style.styled
+    def draw(self, result: SigmaBins, images: object = None) -> style.Figure:
+        """R@1 and R-Precision over bins of σ, a panel for each direction."""
+        figure, panels = style.grid(1, len(result.ways), height=3.5)
+        for axes, way in zip(panels, result.ways, strict=True):
+            _panel(axes, way)
+        panels[0].set_ylabel("queries' mean (%)")
+        return figure
 
 
 def judged(
@@ -199,3 +197,28 @@ def _orders(means: Float64[np.ndarray, "r bins"]) -> Float64[np.ndarray, " r"]:
     lengths = np.sqrt(np.square(own).sum(1) * np.square(bins).sum())
     with np.errstate(invalid="ignore"):
         return np.asarray(own @ bins / np.where(lengths > 0, lengths, np.nan))
+
+
+def _panel(axes: style.Axes, way: BinnedQueries) -> None:
+    charts.add_lines(axes, [_line(way, curve) for curve in way.curves])
+    axes.set(title=WAYS[way.way], xlabel="mean log σ of the bin (median)")
+    limits = _limits(way)
+    axes.set_ylim(*limits)
+    ticks = [tick for tick in axes.get_yticks() if limits[0] <= tick <= min(limits[1], 100)]
+    axes.set_yticks(ticks)
+    style.legend_below(axes)
+
+
+def _line(way: BinnedQueries, curve: Curve) -> charts.Line:
+    rho = curve.over_bins.value
+    trend = "the same in all bins" if math.isnan(rho) else f"ρ {style.signed(rho)}"
+    percent = [[100 * value for value in part] for part in (curve.mean, curve.low, curve.high)]
+    return charts.Line(f"{METRICS[curve.metric]}, {trend}", way.width, *percent)
+
+
+def _limits(way: BinnedQueries) -> tuple[float, float]:
+    """As narrow as the values allow, but never so narrow that a point looks like a cliff."""
+    low = 100 * min(min(curve.low) for curve in way.curves)
+    high = 100 * max(max(curve.high) for curve in way.curves)
+    room = max(0.0, 10 - (high - low)) / 2 + 0.05 * (high - low)
+    return max(-2.0, low - room), min(102.0, high + room)

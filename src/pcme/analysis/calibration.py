@@ -1,28 +1,17 @@
 """calibration: is p the share of pairs that match, and is it low where nothing does?"""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.analysis.base import (
-    PROBABILITY,
-    Analysis,
-    Need,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import PROBABILITY, Analysis, Number, Result, Subject, registry
 from pcme.core.progress import Progress, silent
 from pcme.embedding import Embedding
+from pcme.plots import charts, style
 from pcme.scores.base import Score
 from pcme.uncertainty.statistics import Calibration as Counted
 from pcme.uncertainty.statistics import auroc
-
-__all__ = ["Calibration", "Reliability", "Roc", "best_of_each", "roc"]
 
 LIKELY = 0.1
 """Pairs of at least this p are looked at apart."""
@@ -79,27 +68,26 @@ class Reliability(Result):
 
 @registry.register("calibration")
 @dataclass(frozen=True)
-class Calibration(Analysis):
+class Calibration(Analysis[Reliability]):
     """Reliability of the match probability over all pairs, and "nothing here matches".
 
     A drawn dataset writes `unmatched` captions that match no image; elsewhere each caption is asked
     once with its matches in the gallery and once without.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (PROBABILITY,)
-    reading: ClassVar[str] = (
+    needs = (PROBABILITY,)
+    reading = (
         "Left: pairs by p, and how many of them match; on the diagonal, p means what it says. "
         "Right: captions with a match against captions without one, told apart by their best p; "
         "the nearer to the upper left corner, the better."
     )
-    result: ClassVar[type[Result]] = Reliability
 
     bins: int = 15
     unmatched: int = 1000
 
     def __post_init__(self) -> None:
-        at_least("bins", self.bins, 2)
-        at_least("unmatched", self.unmatched, 1)
+        self._at_least(2, "bins")
+        self._at_least(1, "unmatched")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Reliability:
         """Over all pairs, in blocks."""
@@ -119,6 +107,17 @@ class Calibration(Analysis):
             nothing = best_of_each(score, captions, found.images)
             return _summed(counted, roc(WRITTEN, best, nothing))
         return _summed(counted, roc(WITHHELD, best, np.concatenate(without)[asked]))
+
+    @style.styled
+    def draw(self, result: Reliability, images: object = None) -> style.Figure:
+        """p against the share that matches, with how many pairs there are; and the ROC curve."""
+        figure = style.blank(6.4, 3.6)
+        left, right = style.divided(figure, widths=(1, 1))
+        upper, lower = style.panels_of(left, 2, sharex=True, height_ratios=(3, 1))
+        _reliability(upper, result)
+        _counts(lower, result)
+        _roc(style.panels_of(right)[0], result.nothing)
+        return figure
 
 
 def best_of_each(score: Score, captions: Embedding, images: Embedding) -> Float64[np.ndarray, " m"]:
@@ -165,3 +164,34 @@ def _summed(counted: Counted, nothing: Roc) -> Reliability:
 
 def _probability(block: object) -> Float64[np.ndarray, "b g"]:
     return np.exp(np.asarray(block, np.float64)).clip(0, 1)
+
+
+def _reliability(axes: style.Axes, result: Reliability) -> None:
+    axes.plot([0, 1], [0, 1], color=style.INK, linestyle="--", linewidth=1, label="p is the share")
+    charts.add_lines(axes, [charts.Line("pairs", result.confidence, result.true)])
+    axes.set(
+        title=f"calibration error {result.error:.3f}", ylabel="share that matches",
+        xlim=(-0.02, 1.02), ylim=(-0.02, 1.02),
+    )  # fmt: skip
+    axes.legend(loc="upper left")
+
+
+def _counts(axes: style.Axes, result: Reliability) -> None:
+    style.log_axis(axes, "y")
+    axes.bar(result.confidence, result.count, width=0.045, color=style.FAINT)
+    axes.set(xlabel="match probability p", ylabel="pairs")
+
+
+def _roc(axes: style.Axes, nothing: Roc) -> None:
+    axes.plot([0, 1], [0, 1], color=style.INK, linestyle="--", linewidth=1, label="chance")
+    axes.plot(nothing.false_alarms, nothing.found, color=style.PALETTE[2], label="by the best p")
+    axes.fill_between(
+        nothing.false_alarms, nothing.found, color=style.PALETTE[2], alpha=0.12, linewidth=0
+    )
+    axes.set(
+        title=f"no match told apart: {nothing.auroc:.3f}",
+        xlabel=f"share let through of {nothing.unmatched:,}\n{nothing.nothing}",
+        ylabel=f"share let through of {nothing.matched:,} that match",
+        xlim=(-0.02, 1.02), ylim=(-0.02, 1.02),
+    )  # fmt: skip
+    axes.legend(loc="lower right")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -14,18 +13,15 @@ from pcme.analysis.base import (
     SIGMA,
     WORDS,
     Analysis,
-    Need,
     Number,
     Result,
     Subject,
-    at_least,
     registry,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
 from pcme.core.progress import Progress, part_of, silent
+from pcme.plots import charts, style
 from pcme.uncertainty.perturbation import RATIOS, chosen, spoiled_captions, spoiled_images
-
-__all__ = ["Erasing", "Spoiling", "Spoilings"]
 
 HALF = RATIOS.index(0.5)
 
@@ -80,21 +76,20 @@ class Spoilings(Result):
 
 @registry.register("erasing")
 @dataclass(frozen=True)
-class Erasing(Analysis):
+class Erasing(Analysis[Spoilings]):
     """Mean log σ against erased pixels, replaced, deleted and appended words. Paper: Fig. 7."""
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA, PIXELS_OR_WORDS)
-    reading: ClassVar[str] = (
+    needs = (SIGMA, PIXELS_OR_WORDS)
+    reading = (
         "Each line is the mean over items that are spoiled more and more; the band holds the "
         "middle half of them. σ that means ambiguity rises, except that <unk> added to a whole "
         "caption takes nothing away from it."
     )
-    result: ClassVar[type[Result]] = Spoilings
 
     items: int = 300
 
     def __post_init__(self) -> None:
-        at_least("items", self.items, 2)
+        self._at_least(2, "items")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Spoilings:
         """Captions in three ways and images in one, where there are words and pixels."""
@@ -113,6 +108,17 @@ class Erasing(Analysis):
             clusters = subject.clusters if way == "erased" else subject.caption_clusters
             curves.append(curve(way, widths, clusters[items]))
         return Spoilings(tuple(curves))
+
+    @style.styled
+    def draw(self, result: Spoilings, images: object = None) -> style.Figure:
+        """Mean log σ against what is spoiled: a panel for captions, one for images."""
+        kinds = {of: [c for c in result.curves if c.of == of] for of in ("captions", "images")}
+        shown = {of: curves for of, curves in kinds.items() if curves}
+        figure, panels = style.grid(1, len(shown), height=3.7)
+        for axes, (of, curves) in zip(panels, shown.items(), strict=True):
+            _panel(axes, of, curves, first=0 if of == "captions" else len(kinds["captions"]))
+        panels[0].set_ylabel("mean log σ")
+        return figure
 
 
 def curve(
@@ -134,3 +140,15 @@ def curve(
         estimated(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
         estimated(mean(rises), clusters),
     )
+
+
+def _panel(axes: style.Axes, of: str, curves: list[Spoiling], first: int) -> None:
+    charts.add_lines(axes, [_line(curve) for curve in curves], first=first)
+    share = "words spoiled (% of the caption)" if of == "captions" else "pixels erased (%)"
+    axes.set(title=f"{curves[0].items:,} {of}", xlabel=share)
+    style.legend_below(axes)
+
+
+def _line(curve: Spoiling) -> charts.Line:
+    name = f"{curve.name}, {100 * curve.rises.value:.0f} % wider at half"
+    return charts.Line(name, [100 * r for r in curve.ratio], curve.mean, curve.low, curve.high)

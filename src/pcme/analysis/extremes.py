@@ -1,33 +1,29 @@
 """extremes: the most and the least uncertain items, and what they find. Paper: §F.3."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from pcme.analysis.base import (
-    SIGMA,
-    WORDS,
-    Analysis,
-    Need,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import SIGMA, WORDS, Analysis, Number, Result, Subject, registry
 from pcme.core.progress import Progress, silent
+from pcme.data.images.decoding import ImageError
+from pcme.data.sources import ImageSource
 from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
+from pcme.plots import style
 from pcme.retrieval import metrics
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
 
-__all__ = ["Ends", "Extreme", "Extremes", "Hit", "Tails"]
-
+RIGHT, WRONG = style.PALETTE[2], style.PALETTE[4]
+THUMBNAIL = 160
+"""Pixels a side."""
+ROW, HEADING = 0.98, 0.34
+"""Inches."""
 
 DEEP = 20
 """So many times the hits are ranked, so that enough of them have different texts."""
@@ -94,26 +90,26 @@ class Tails(Result):
 
 @registry.register("extremes")
 @dataclass(frozen=True)
-class Extremes(Analysis):
+class Extremes(Analysis[Tails]):
     """The widest and the narrowest images and captions, with what they retrieve. Paper: §F.3."""
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA, WORDS)
-    reading: ClassVar[str] = (
+    needs = (SIGMA, WORDS)
+    shows_images = True
+    reading = (
         "Queries on the left, what they find to their right, best first; a solid frame and “✓” "
         "is right, a dashed one and “✗” is not. Wide items should be those of which a person "
         "would say that they could be many things."
     )
-    result: ClassVar[type[Result]] = Tails
 
     count: int = 3
     hits: int = 4
     tail: float = 0.05
 
     def __post_init__(self) -> None:
-        at_least("count", self.count, 1)
-        at_least("hits", self.hits, 1)
+        self._at_least(1, "count")
+        self._at_least(1, "hits")
         if not 0 < self.tail <= 1:
-            raise ConfigError(f"tail must be above 0 and at most 1 - got {self.tail:g}")
+            raise ConfigError(f"tail: must be above 0 and at most 1, got {self.tail:g}.")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Tails:
         """By the model's own score."""
@@ -122,6 +118,30 @@ class Extremes(Analysis):
         captions = self._ends(_Side.of(subject, "captions"))
         progress("sides", 2, 2)
         return Tails(images, captions, self.tail)
+
+    @style.styled
+    def draw(self, result: Tails, images: ImageSource | None = None) -> style.Figure:
+        """Four lists: the widest and narrowest images with captions, and captions with images."""
+        lists = (
+            ("the widest images, and the captions they find", "images", result.images.widest),
+            ("the narrowest images", "images", result.images.narrowest),
+            ("the widest captions, and the images they find", "captions", result.captions.widest),
+            ("the narrowest captions", "captions", result.captions.narrowest),
+        )
+        rows = sum(len(items) for _, _, items in lists)
+        height = rows * ROW + len(lists) * HEADING + 0.1
+        figure = style.blank(style.WIDTH, height, layout=None)
+        sheet = figure.add_axes((0, 0, 1, 1))
+        sheet.set(xlim=(0, style.WIDTH), ylim=(height, 0))
+        sheet.set_axis_off()
+        top = 0.05
+        for title, of, items in lists:
+            sheet.text(0.1, top + 0.2, title, fontweight="bold", fontsize=9.5, va="center")
+            top += HEADING
+            for item in items:
+                (_image_row if of == "images" else _caption_row)(sheet, item, top, images)
+                top += ROW
+        return figure
 
     def _ends(self, side: "_Side") -> Ends:
         narrowest = np.argsort(side.widths, kind="stable")
@@ -233,3 +253,74 @@ def _image_text(subject: Subject, place: int) -> str:
     dataset = subject.embedded.dataset
     own = np.flatnonzero(dataset.caption_image == place)
     return dataset.captions[int(own[0])] if len(own) else ""
+
+
+def _image_row(sheet: style.Axes, item: Extreme, top: float, images: ImageSource | None) -> None:
+    _picture(sheet, images, item.place, (0.1, top), None)
+    _facts(sheet, item, (1.05, top))
+    for place, hit in enumerate(item.hits):
+        _caption_hit(sheet, hit, top + 0.2 + 0.17 * place)
+
+
+def _caption_row(sheet: style.Axes, item: Extreme, top: float, images: ImageSource | None) -> None:
+    _facts(sheet, item, (0.1, top))
+    sheet.text(0.1, top + 0.22, _wrapped(f"“{item.text}”", 33, 4), fontsize=8, va="top")
+    for place, hit in enumerate(item.hits):
+        _picture(sheet, images, hit.place, (2.5 + 0.96 * place, top), hit)
+
+
+def _facts(sheet: style.Axes, item: Extreme, corner: tuple[float, float]) -> None:
+    text = f"log σ {style.signed(item.width)}, {item.matches:,} match"
+    sheet.text(corner[0], corner[1] + 0.02, text, fontsize=8, color=style.FAINT, va="top")
+
+
+def _caption_hit(sheet: style.Axes, hit: Hit, top: float) -> None:
+    colour = RIGHT if hit.right else WRONG
+    mark = "✓" if hit.right else "✗"
+    sheet.text(1.05, top, mark, fontsize=8.5, color=colour, va="top", fontweight="bold")
+    sheet.text(1.22, top, _wrapped(hit.text, 78, 1), fontsize=8, color=style.INK, va="top")
+
+
+def _picture(
+    sheet: style.Axes,
+    images: ImageSource | None,
+    place: int,
+    corner: tuple[float, float],
+    hit: Hit | None,
+) -> None:
+    left, top = corner
+    size = 0.86
+    extent = (left, left + size, top + size, top)
+    pixels = _pixels(images, place)
+    if pixels is not None:
+        sheet.imshow(pixels, extent=extent, aspect="auto", interpolation="antialiased")
+    colour = style.FAINT if hit is None else RIGHT if hit.right else WRONG
+    dash = "--" if hit is not None and not hit.right else "-"
+    frame = style.rectangle((left, top), size, size, fill=False, edgecolor=colour, linestyle=dash)
+    frame.set_linewidth(1.0 if hit is None else 1.8)
+    sheet.add_patch(frame)
+    if hit is not None:
+        looks = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+        sheet.text(
+            left + 0.05, top + 0.05, "✓" if hit.right else "✗", fontsize=8.5, color=colour,
+            va="top", fontweight="bold", bbox=looks,
+        )  # fmt: skip
+    sheet.set(xlim=(0, style.WIDTH), ylim=(sheet.get_ylim()[0], 0))
+
+
+def _pixels(images: ImageSource | None, place: int) -> np.ndarray | None:
+    """A square of the picture; nothing where there are no pictures to show."""
+    if images is None:
+        return None
+    try:
+        picture = images.load(place)
+    except ImageError:
+        return None
+    side = min(picture.size)
+    left, top = (picture.width - side) // 2, (picture.height - side) // 2
+    square = picture.crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((THUMBNAIL, THUMBNAIL)))
+
+
+def _wrapped(text: str, width: int, lines: int) -> str:
+    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …"))

@@ -1,4 +1,4 @@
-"""How Gaussians lie to one another: how much one covers of another, and what can be seen of it.
+"""How Gaussians lie to one another: how much one covers of another, and a view of it in the plane.
 
     cover(A in B) = mean over d of P(|x − μ_B| ≤ 1.96 σ_B),  x ~ N(μ_A, σ_A²)
 
@@ -7,6 +7,7 @@ cover(A in B) > cover(B in A). The mass in the D-dimensional 95 % region would b
 always when D is large, and a divergence is without bound: neither can be averaged over pairs.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,12 @@ from jaxtyping import Float64
 from scipy.special import ndtr
 
 from pcme.embedding import Gaussian
-
-__all__ = ["Shape", "cover", "main_plane", "project"]
+from pcme.plots import style
 
 CENTRAL = 1.959963984540054
 """Half the width of a normal's central 95 %, in σ."""
 LOOKED_AT = 2000
-"""No more items than this decide the plane, from all over the list."""
+"""At most about this many items decide the plane, from all over the list."""
 
 
 @dataclass(frozen=True)
@@ -70,3 +70,28 @@ def main_plane(items: Gaussian) -> Float64[np.ndarray, "2 d"]:
     rows = axes[:, [-1, -2]].T
     signs = np.sign(rows[[0, 1], np.abs(rows).argmax(1)])
     return np.asarray(rows * signs[:, None])
+
+
+def radius(share: float) -> float:
+    """The radius, in σ, of the ellipse that holds this share of a 2-D Gaussian.
+
+    >>> round(radius(0.5), 4), round(radius(0.99), 4)
+    (1.1774, 3.0349)
+    """
+    return math.sqrt(-2 * math.log(1 - share))
+
+
+def add_ellipse(axes: style.Axes, shape: Shape, number: int) -> style.Line2D:
+    """Draw a shape's 50 % ellipse and its mean in the n-th look; return the line for a legend."""
+    xx, xy, yy = shape.covariance
+    values, vectors = np.linalg.eigh(np.array([[xx, xy], [xy, yy]]))
+    short, long = (2 * radius(0.5) * np.sqrt(np.maximum(values, 0))).tolist()
+    angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+    colour, dash = style.PALETTE[number], style.DASHES[number]
+    looks = {"facecolor": "none", "edgecolor": colour, "linestyle": dash, "linewidth": 1.8}
+    axes.add_patch(style.ellipse(shape.mean, long, short, angle=angle, **looks))
+    marker = style.MARKERS[number]
+    axes.plot(*shape.mean, marker=marker, color=colour, markersize=2.5)
+    return style.legend_line(
+        color=colour, linestyle=dash, marker=marker, markersize=4, label=shape.label
+    )

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -13,11 +12,9 @@ from pcme.analysis.base import (
     SIGMA,
     WORDS,
     Analysis,
-    Need,
     Number,
     Result,
     Subject,
-    at_least,
     registry,
 )
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
@@ -25,10 +22,11 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.errors import DataError
+from pcme.plots import style
 from pcme.uncertainty.perturbation import embed_words, width
 
-__all__ = ["Influence", "Left", "WordInfluence", "WordInfluences", "without_each"]
-
+ENDS_SHOWN = 9
+"""Words from either end of the list."""
 
 SHORTEST = 3
 """Words of a caption that can lose one."""
@@ -94,27 +92,25 @@ class WordInfluences(Result):
 
 @registry.register("influence")
 @dataclass(frozen=True)
-class Influence(Analysis):
+class Influence(Analysis[WordInfluences]):
     """Leave one word out: the change of σ and of the match probability.
 
     `captions` of three words or more are looked at, with the image each was written for.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA, PROBABILITY, WORDS)
-    reading: ClassVar[str] = (
+    needs = (SIGMA, PROBABILITY, WORDS)
+    reading = (
         "Left: what happens to σ when a word is left out, on average over captions that have it; "
         "a word to the right is one that pins the meaning down. Right: single captions, word by "
         "word; filled bars are σ, hollow ones the log match probability."
     )
-    result: ClassVar[type[Result]] = WordInfluences
 
     captions: int = 300
     least: int = 5
     examples: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("captions", "least", "examples"):
-            at_least(name, getattr(self, name), 1)
+        self._at_least(1, "captions", "least", "examples")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> WordInfluences:
         """Of some captions, chosen at random but always the same."""
@@ -134,6 +130,22 @@ class Influence(Analysis):
             progress("captions", done, len(chosen))
         clusters = subject.caption_clusters[[i for i, _ in chosen]]
         return self._summed(left, np.repeat(clusters, [len(found.words) for found in left]))
+
+    @style.styled
+    def draw(self, result: WordInfluences, images: object = None) -> style.Figure:
+        """Words on average on the left, single captions on the right."""
+        figure = style.blank(6.4, 5.4)
+        left, right = style.divided(figure, widths=(1, 1.15))
+        _words(style.panels_of(left)[0], result.words)
+        panels = style.panels_of(right, max(len(result.examples), 1))
+        for axes, example in zip(panels, result.examples, strict=True):
+            _example(axes, example)
+        if result.examples:
+            panels[-1].set_xlabel("change when the word is left out")
+            right.legend(
+                *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
+            )
+        return figure
 
     def _summed(self, left: Sequence[Left], clusters: np.ndarray) -> WordInfluences:
         changes = defaultdict(list)
@@ -185,3 +197,33 @@ def _telling(left: Sequence[Left], count: int) -> list[Left]:
     ordered = sorted(short, key=lambda found: -max(found.log_sigma) * found.p)
     by_word = {found.words[int(np.argmax(found.log_sigma))]: found for found in reversed(ordered)}
     return [found for found in ordered if found in by_word.values()][:count]
+
+
+def _words(axes: style.Axes, words: Sequence[WordInfluence]) -> None:
+    ends = words if len(words) <= 2 * ENDS_SHOWN else [*words[:ENDS_SHOWN], *words[-ENDS_SHOWN:]]
+    places = range(len(ends))
+    axes.barh(places, [word.log_sigma for word in ends], color=style.PALETTE[0], height=0.75)
+    axes.axvline(0, color=style.INK, linewidth=0.8)
+    if len(words) > 2 * ENDS_SHOWN:
+        axes.axhline(ENDS_SHOWN - 0.5, color=style.INK, linestyle=":", linewidth=1)
+    axes.set_yticks(places, [f"{style.shortened(word.word, 12)} ({word.times})" for word in ends])
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set(title="words, on average", xlabel="change of mean log σ", ylabel="word (captions)")
+
+
+def _example(axes: style.Axes, example: Left) -> None:
+    places = range(len(example.words))
+    axes.barh(
+        [place - 0.2 for place in places], example.log_sigma, color=style.PALETTE[0], height=0.36,
+        label="mean log σ",
+    )  # fmt: skip
+    axes.barh(
+        [place + 0.2 for place in places], example.log_p, color="white", edgecolor=style.PALETTE[4],
+        height=0.36, label="log p, its image",
+    )  # fmt: skip
+    axes.axvline(0, color=style.INK, linewidth=0.8)
+    axes.set_yticks(places, [style.shortened(word, 12) for word in example.words], fontsize=7.5)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_ylabel(f"p {example.p:.2f}")

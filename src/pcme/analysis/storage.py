@@ -11,19 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from pcme.analysis.base import Result, registry
 from pcme.core import files
-from pcme.errors import ConfigError, FormatError
-
-__all__ = ["Stored", "read", "record", "write"]
+from pcme.errors import ConfigError, FormatError, PcmeError
 
 FORMAT = "pcme-analysis-1"
 
 About = Mapping[str, str | int]
-"""What a result is about: the run, the data, how much of it."""
+"""What a result is about: the run, the split, the method."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A result as it lies in a file."""
+    """A result in a file."""
 
     analysis: str
     about: dict[str, str | int]
@@ -31,7 +29,7 @@ class Stored:
 
 
 def record(name: str, result: Result, about: About) -> dict[str, Any]:
-    """What `write` writes."""
+    """The content of a file that `write` writes."""
     return {
         "format": FORMAT,
         "analysis": name,
@@ -42,29 +40,31 @@ def record(name: str, result: Result, about: About) -> dict[str, Any]:
 
 
 def write(path: str | Path, name: str, result: Result, about: About) -> None:
-    """Write a result of the analysis `name`."""
+    """Write a result of the analysis `name`, whole or not at all."""
     text = json.dumps(record(name, result, about), ensure_ascii=False, indent=1)
     try:
         files.write_text(Path(path), text + "\n")
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written - {error.strerror or error} - is its folder there?"
+            f"{path}: cannot be written, got {error.strerror or error}. Check that its folder "
+            "exists."
         ) from error
 
 
 def read(path: str | Path) -> Stored:
-    """The result in a file that `write` wrote."""
+    """Read a file that `write` wrote; the result's class is that of the analysis it names."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        if found["format"] != FORMAT:
-            raise FormatError(f"{path} has format {found['format']!r}, not {FORMAT}")
-        kind = registry.get(found["analysis"]).result
-        result = TypeAdapter(kind).validate_python(found["result"])
-    except (OSError, ValueError, LookupError, TypeError, ConfigError, ValidationError) as error:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise FormatError(f"format {content['format']!r} is not {FORMAT}")
+        kind = registry.get(content["analysis"]).result
+        result = TypeAdapter(kind).validate_python(content["result"])
+        return Stored(content["analysis"], content["about"], result)
+    except (OSError, ValueError, LookupError, TypeError, PcmeError, ValidationError) as error:
         raise FormatError(
-            f"{path} is not a result of an analysis - {error} - make it again with `pcme analyze`"
+            f"{path}: not a result of an analysis, got {error}. Run `pcme analyze` again, with the "
+            "plugin that the analysis comes from, if any."
         ) from error
-    return Stored(found["analysis"], found["about"], result)
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON has

@@ -9,28 +9,24 @@ projections (it says "1024 dimensional", a slip); the generic caption is not sho
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor, nn
 
-from pcme.analysis.base import (
-    Analysis,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import Analysis, Number, Result, Subject, registry
+from pcme.analysis.geometry import radius
 from pcme.core.progress import Progress, silent
 from pcme.core.random import torch_stream
 from pcme.embedding import Gaussian
 from pcme.methods.likelihood import pair_nll
+from pcme.plots import style
 
-__all__ = ["CLASSES", "Ellipse", "Plane", "Toy", "inside", "radius"]
+COLOUR = style.PALETTE[4]
+COLOURS = (style.PALETTE[0], style.PALETTE[1], style.PALETTE[2])
 
 CLASSES = (
     "Western Grebe", "Pied Billed Grebe", "Pacific Loon",
@@ -96,15 +92,14 @@ class Plane(Result):
 
 @registry.register("toy")
 @dataclass(frozen=True)
-class Toy(Analysis):
+class Toy(Analysis[Plane]):
     """Nine classes as Gaussians in the plane, and a caption that fits all. Paper: Fig. 5, §C.3."""
 
-    reading: ClassVar[str] = (
+    reading = (
         "Ellipses hold half of each embedding's mass, in the colour and hatch of their class; the "
         "large one is the 99 % ellipse of the caption that fits all. It should cover every class, "
         "and the others only their own. This needs no data and says nothing of the run."
     )
-    result: ClassVar[type[Result]] = Plane
 
     images: int = 5
     captions: int = 6
@@ -114,8 +109,7 @@ class Toy(Analysis):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("images", "captions", "steps"):
-            at_least(name, getattr(self, name), 1)
+        self._at_least(1, "images", "captions", "steps")
 
     def compute(self, subject: Subject | None, progress: Progress = silent) -> Plane:
         """A training of its own; of the subject nothing is asked."""
@@ -127,6 +121,18 @@ class Toy(Analysis):
         images, captions = self._trained(matches, progress)
         centres = torch.stack([images.mean[image_class == c].mean(0) for c in range(len(CLASSES))])
         return _summed(images, captions, image_class, caption_class, centres)
+
+    @style.styled
+    def draw(self, result: Plane, images: object = None) -> style.Figure:
+        """Images on the left, captions on the right; the generic caption's 99 % ellipse in both."""
+        figure, panels = style.grid(1, 2, height=4.1)
+        for axes, title, items in zip(
+            panels, ("images", "captions"), (result.images, result.captions), strict=True
+        ):
+            _panel(axes, title, items, result)
+        panels[0].set_ylabel("second coordinate")
+        figure.legend(handles=_handles(), loc="outside lower center", ncols=2)
+        return figure
 
     def _trained(
         self, matches: Bool[Tensor, "c i"], progress: Progress
@@ -144,15 +150,6 @@ class Toy(Analysis):
             optimiser.step()
             progress("steps", step + 1, self.steps)
         return Gaussian(*images).detach(), Gaussian(*captions).detach()
-
-
-def radius(share: float) -> float:
-    """The radius, in σ, of the ellipse that holds this share of a 2-D Gaussian.
-
-    >>> round(radius(0.5), 4), round(radius(0.99), 4)
-    (1.1774, 3.0349)
-    """
-    return math.sqrt(-2 * math.log(1 - share))
 
 
 def inside(items: Gaussian, points: Float[Tensor, "p 2"], share: float) -> Bool[np.ndarray, "n p"]:
@@ -208,3 +205,41 @@ def _summed(
 def _ellipses(items: Gaussian, classes: Tensor) -> tuple[Ellipse, ...]:
     rows = torch.cat([items.mean, items.sigma], 1).double().tolist()
     return tuple(Ellipse(c, *row) for c, row in zip(classes.tolist(), rows, strict=True))
+
+
+def _panel(axes: style.Axes, title: str, items: Sequence[Ellipse], result: Plane) -> None:
+    for item in items:
+        colour, dash = _looks(item.klass)
+        axes.add_patch(_oval(item, 0.5, edgecolor=colour, linestyle=dash, linewidth=1))
+    axes.add_patch(_oval(result.generic, 0.99, edgecolor=COLOUR, linestyle="-", linewidth=2.6))
+    for number, (x, y) in enumerate(result.centres, start=1):
+        axes.text(x, y, str(number), ha="center", va="center", fontsize=9, fontweight="bold")
+    axes.set(title=f"{title}, 50 % ellipses", xlabel="first coordinate")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.autoscale_view()
+
+
+def _oval(item: Ellipse, share: float, **looks: object) -> style.Ellipse:
+    size = 2 * radius(share)
+    return style.ellipse(
+        (item.x, item.y),
+        size * item.sigma_x,
+        size * item.sigma_y,
+        fill=False,
+        **looks,
+    )
+
+
+def _looks(klass: int) -> tuple[str, object]:
+    """A colour for each group of three, a dash for each of its members."""
+    return COLOURS[klass // 3], style.DASHES[klass % 3]
+
+
+def _handles() -> list[style.Line2D]:
+    classes = [
+        style.legend_line(color=colour, linestyle=dash, label=f"{number} {name}")
+        for number, name in enumerate(CLASSES, start=1)
+        for colour, dash in [_looks(number - 1)]
+    ]
+    generic = style.legend_line(color=COLOUR, linewidth=2.6, label="generic caption, 99 %")
+    return [*classes, generic]

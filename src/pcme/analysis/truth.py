@@ -4,29 +4,26 @@ What the paper could not ask: its datasets do not say. Aviary does, exactly; CUB
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from pcme.analysis.base import (
-    PROBABILITY,
-    Analysis,
-    Need,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import PROBABILITY, Analysis, Number, Result, Subject, registry
 from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
+from pcme.plots import charts, style
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
 
-__all__ = ["Against", "MatchTruth", "Point", "Truth", "expected_matches", "grouped"]
+LABELS = {"width": "mean log σ of the caption", "expected": "Σ p over all images"}
+TITLES = {"width": "σ", "expected": "expected matches"}
+LEAST = 0.1
+"""Expected numbers below this are drawn here: on a logarithmic axis there is no room for 0."""
+
+DECADE = 10
+"""Numbers that differ less are not worth a logarithmic axis, which would have no tick."""
 
 FEWEST = 5
 """Captions that make a group; fewer are not shown."""
@@ -100,26 +97,25 @@ class MatchTruth(Result):
 
 @registry.register("truth")
 @dataclass(frozen=True)
-class Truth(Analysis):
+class Truth(Analysis[MatchTruth]):
     """σ and Σ p of a caption against the number of images it truly fits.
 
     `shown` captions are kept to be drawn; the figures are of all of them.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (PROBABILITY,)
-    reading: ClassVar[str] = (
+    needs = (PROBABILITY,)
+    reading = (
         "Each caption is a point, darker where there are many; the line goes through the middle "
         "of captions that fit about as many images, with the middle half around it. On the right, "
         "the dashed line is the exact number."
     )
-    result: ClassVar[type[Result]] = MatchTruth
 
     groups: int = 12
     shown: int = 2000
 
     def __post_init__(self) -> None:
-        at_least("groups", self.groups, 2)
-        at_least("shown", self.shown, 1)
+        self._at_least(2, "groups")
+        self._at_least(1, "shown")
 
     def obstacle(self, subject: Subject) -> str | None:
         """Where every caption fits as many images as all others there is nothing to compare."""
@@ -150,6 +146,15 @@ class Truth(Analysis):
             self._against("expected", expected, counts, clusters),
             Estimate(*factors),
         )
+
+    @style.styled
+    def draw(self, result: MatchTruth, images: object = None) -> style.Figure:
+        """σ, where there is one, and Σ p against the number of images a caption fits."""
+        known = [said for said in (result.width, result.expected) if said is not None]
+        figure, panels = style.grid(1, len(known), height=3.3)
+        for axes, said in zip(panels, known, strict=True):
+            _panel(axes, said)
+        return figure
 
     def _against(
         self,
@@ -199,3 +204,32 @@ def grouped(
     quartiles = [np.quantile(values[part], (0.25, 0.5, 0.75)) for part in kept]
     low, middle, high = np.array(quartiles).reshape(-1, 3).T
     return np.array([counts[part].mean() for part in kept]), low, middle, high
+
+
+def _panel(axes: style.Axes, said: Against) -> None:
+    logs = said.says == "expected"
+    x = np.array([point.matches for point in said.points], np.float64)
+    y = np.array([max(point.says, LEAST) if logs else point.says for point in said.points])
+    wide = x.max() >= DECADE * x.min()
+    axes.hexbin(
+        x, y, gridsize=28, xscale="log" if wide else "linear", bins="log",
+        yscale="log" if logs else "linear", cmap="Blues", mincnt=1, linewidths=0.1, vmin=0.5,
+    )  # fmt: skip
+    if wide:
+        style.log_axis(axes, "x")  # after hexbin, which sets axes of its own
+    if logs:
+        style.log_axis(axes, "y")
+    quartiles = [np.maximum(p, LEAST) if logs else p for p in (said.middle, said.low, said.high)]
+    charts.add_lines(
+        axes, [charts.Line("median, middle half", said.matches, *map(list, quartiles))], first=4
+    )
+    if logs:
+        exact = np.geomspace(x.min(), x.max())
+        axes.plot(exact, exact, color=style.INK, linestyle="--", linewidth=1, label="exact")
+    rho = said.correlation
+    axes.set(
+        title=f"{TITLES[said.says]}: ρ {style.signed(rho.value)}",
+        xlabel="images the caption fits",
+        ylabel=LABELS[said.says],
+    )
+    axes.legend(loc="lower left" if rho.value < 0 else "upper left")

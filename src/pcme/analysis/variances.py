@@ -2,21 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.analysis.base import (
-    SIGMA,
-    Analysis,
-    Need,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.problems import Problems
@@ -24,8 +14,7 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import embed
 from pcme.model import load
-
-__all__ = ["Profile", "Shares", "VarianceProfiles", "Variances", "shares"]
+from pcme.plots import charts, style
 
 
 @dataclass(frozen=True)
@@ -83,26 +72,25 @@ class VarianceProfiles(Result):
 
 @registry.register("variances")
 @dataclass(frozen=True)
-class Variances(Analysis):
+class Variances(Analysis[VarianceProfiles]):
     """Sorted variances against the isotropic one, and what σ varies with. Paper: §D.
 
     `isotropic` may name the folder of a run of method pcme-isotropic, to compare with.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA,)
-    reading: ClassVar[str] = (
+    needs = (SIGMA,)
+    reading = (
         "Mean σ² of each dimension, the largest first; the band holds the middle 80 % of the "
         "items, the dashed line is the ball of the same volume. The further the curve leaves the "
         "line, the more is lost with one σ an item."
     )
-    result: ClassVar[type[Result]] = VarianceProfiles
 
     isotropic: str = ""
     items: int = 2000
     """So many of either kind are looked at, at random but always the same."""
 
     def __post_init__(self) -> None:
-        at_least("items", self.items, 2)
+        self._at_least(2, "items")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> VarianceProfiles:
         """Of images and of captions."""
@@ -111,6 +99,16 @@ class Variances(Analysis):
         return VarianceProfiles(
             tuple(profile(of, items, others.get(of)) for of, items in sides.items())
         )
+
+    @style.styled
+    def draw(self, result: VarianceProfiles, images: object = None) -> style.Figure:
+        """Sorted variances, a panel for images and one for captions, on one scale."""
+        figure, panels = style.grid(1, len(result.profiles), height=3.2)
+        for place, (axes, profile) in enumerate(zip(panels, result.profiles, strict=True)):
+            _panel(axes, profile, style.PALETTE[place])
+            axes.set_ylim(_lowest(result), _highest(result))
+        panels[0].set_ylabel("σ² (units of the space, squared)")
+        return figure
 
     def _some(self, items: Gaussian) -> Gaussian:
         drawn = numpy_stream(0, "variances").permutation(len(items))[: self.items]
@@ -169,3 +167,30 @@ def _one_variance(run: str, items: Embedding) -> float:
             f"{run} does not have one sigma an item - give a run of method pcme-isotropic"
         )
     return float(items.variance[:, 0].double().mean())
+
+
+def _panel(axes: style.Axes, profile: Profile, colour: str) -> None:
+    style.log_axis(axes, "y")
+    x = range(1, len(profile.mean) + 1)
+    axes.fill_between(x, profile.low, profile.high, color=colour, alpha=charts.BAND, linewidth=0)
+    axes.plot(x, profile.mean, color=colour, label="mean of the dimension")
+    axes.axhline(
+        profile.equal_volume, color="black", linestyle=style.DASHES[1], linewidth=1.1,
+        label="ball of the same volume",
+    )  # fmt: skip
+    if profile.isotropic is not None:
+        axes.axhline(
+            profile.isotropic, color="black", linestyle=style.DASHES[2], linewidth=1.4,
+            label="trained with one σ",
+        )  # fmt: skip
+    axes.set(title=f"{profile.of}, sphericity {profile.sphericity:.2f}")
+    axes.set_xlabel("dimension, the widest first")
+    axes.legend(loc="upper right")
+
+
+def _lowest(result: VarianceProfiles) -> float:
+    return 0.8 * min(min(profile.low) for profile in result.profiles)
+
+
+def _highest(result: VarianceProfiles) -> float:
+    return 1.25 * max(max(profile.high) for profile in result.profiles)

@@ -4,29 +4,21 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from pcme.analysis.base import (
-    SIGMA,
-    WORDS,
-    Analysis,
-    Need,
-    Number,
-    Result,
-    Subject,
-    at_least,
-    registry,
-)
+from pcme.analysis.base import SIGMA, WORDS, Analysis, Number, Result, Subject, registry
 from pcme.analysis.bootstrap import Estimate, estimated, spearman
 from pcme.core.progress import Progress, silent
 from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
+from pcme.plots import style
 from pcme.uncertainty.perturbation import width
 
-__all__ = ["BinWords", "Placed", "SideWords", "Weighed", "WordBins", "Words", "tf_idf"]
+LONGEST = 12
+LISTS, ENDS = 2.3, 3.4
+"""Inches: the height of a row of lists, and of the panels below them."""
 
 
 @dataclass(frozen=True)
@@ -96,28 +88,27 @@ class WordBins(Result):
 
 @registry.register("words")
 @dataclass(frozen=True)
-class Words(Analysis):
+class Words(Analysis[WordBins]):
     """The words of each bin of σ by TF-IDF, of images and of captions. Paper: §F.2.
 
     Words that stand in fewer than `least` captions are not among the narrowest and widest.
     """
 
-    needs: ClassVar[tuple[Need, ...]] = (SIGMA, WORDS)
-    reading: ClassVar[str] = (
+    needs = (SIGMA, WORDS)
+    reading = (
         "Above, the words of greatest TF-IDF in each bin of σ, the narrowest on the left; a bar "
         "beyond the dotted line stands for a word that is more frequent in this bin than "
         "elsewhere. Below, the words whose captions (or images) are narrowest and widest on "
         "average."
     )
-    result: ClassVar[type[Result]] = WordBins
 
     bins: int = 5
     top: int = 8
     least: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("bins", "top", "least"):
-            at_least(name, getattr(self, name), 2 if name == "bins" else 1)
+        self._at_least(2, "bins")
+        self._at_least(1, "top", "least")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> WordBins:
         """Images with the words of their own captions, and captions with their own."""
@@ -135,6 +126,19 @@ class Words(Analysis):
                 for of, widths, owner, clusters in sides
             )
         )
+
+    @style.styled
+    def draw(self, result: WordBins, images: object = None) -> style.Figure:
+        """A row of lists for images and one for captions; below, the narrowest and widest words."""
+        heights = [*[LISTS] * len(result.sides), ENDS]
+        figure = style.blank(style.WIDTH, sum(heights))
+        parts = style.divided(figure, heights=heights)
+        for place, side in enumerate(result.sides):
+            _lists(parts[place], side, style.PALETTE[place])
+        panels = style.panels_of(parts[-1], 1, len(result.sides))
+        for place, (axes, side) in enumerate(zip(panels, result.sides, strict=True)):
+            _ends(axes, side, style.PALETTE[place], style.MARKERS[place])
+        return figure
 
     def _side(
         self,
@@ -217,3 +221,46 @@ def tf_idf(texts: Sequence[frozenset[str]]) -> tuple[Weighed, ...]:
 
 def _counts(texts: Iterable[frozenset[str]]) -> Counter[str]:
     return Counter(word for words in texts for word in words)
+
+
+def _lists(part: style.SubFigure, side: SideWords, colour: str) -> None:
+    longest = max((word.lift for one in side.bins for word in one.words), default=1.0)
+    panels = style.panels_of(part, 1, len(side.bins))
+    for axes, one in zip(panels, side.bins, strict=True):
+        _list(axes, one, colour)
+        axes.set_xlim(0, 1.05 * longest)
+    part.suptitle(
+        f"{side.of}: words by TF-IDF in bins of σ, the narrowest first", fontsize=9,
+        fontweight="bold",
+    )  # fmt: skip
+    part.supxlabel(
+        "number: median of mean log σ; bar: how often here against everywhere, dotted: as often",
+        fontsize=8,
+    )
+
+
+def _list(axes: style.Axes, one: BinWords, colour: str) -> None:
+    places = range(len(one.words))
+    axes.barh(places, [word.lift for word in one.words], color=colour, alpha=0.35, height=0.86)
+    axes.axvline(1, color=style.INK, linestyle=":", linewidth=1)
+    for place, word in enumerate(one.words):
+        axes.text(0, place, f" {style.shortened(word.word, LONGEST)}", va="center", fontsize=8)
+    axes.set_title(
+        f"{one.width:.2f}".replace("-", "−"), fontsize=8, fontweight="normal", loc="center"
+    )
+    axes.invert_yaxis()
+    axes.set(xticks=[], yticks=[])
+    axes.spines["bottom"].set_visible(False)
+    axes.grid(visible=False)
+
+
+def _ends(axes: style.Axes, side: SideWords, colour: str, marker: str) -> None:
+    words = [*side.narrowest, *reversed(side.widest)]
+    places = range(len(words))
+    axes.hlines(places, 50, [100 * word.place for word in words], color=style.FAINT, linewidth=0.8)
+    axes.plot([100 * word.place for word in words], places, marker, color=colour, linestyle="none")
+    axes.axhline(len(side.narrowest) - 0.5, color=style.INK, linestyle=":", linewidth=1)
+    axes.set_yticks(places, [style.shortened(word.word, LONGEST) for word in words])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 100), title=side.of, xlabel=f"{side.of} that are narrower (%, mean)")
+    axes.set_ylabel("narrowest … widest")

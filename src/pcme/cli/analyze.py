@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,17 +50,16 @@ def analyze(
     as_json: Json = False,
 ) -> None:
     """Ask what a model's uncertainty means: numbers here, JSON, SVG and PNG in a folder."""
-    from pcme.analysis import open_run
+    from pcme import analysis, plots
     from pcme.data.problems import Problems
 
     if not numbers_only:
-        import pcme.plots  # noqa: F401 - says at once that matplotlib is missing
-
+        plots.require()  # before the work, not after it
     if out is not None:
         ensure_folder(out, "the results' folder")  # before the work, not after it
     problems = Problems()
     with progress_bars() as progress:
-        subject = open_run(
+        subject = analysis.open_run(
             run,
             split=split,
             data_root=data_root,
@@ -74,9 +73,10 @@ def analyze(
         results, files = {}, {}
         for name, one in chosen.items():  # each is written before the next may fail
             results[name] = one.compute(subject, named(progress, name))
-            files[name] = _written(
-                name, results[name], subject, about, folder, draw=not numbers_only
-            )
+            analysis.write(folder / f"{name}.json", name, results[name], about)
+            files[name] = [folder / f"{name}.json"]
+            if not numbers_only:
+                files[name] += plots.save(one.figure(results[name], subject), folder / name)
     if as_json:
         records = [_record(name, results[name], files[name]) for name in results]
         print_json({**about, "out": str(folder), "analyses": records})
@@ -88,14 +88,14 @@ def analyze(
         typer.echo(problems.summary(), err=True)
 
 
-def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, Analysis]:
+def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, Analysis[Any]]:
     """The analyses a user means, in the order given."""
     from pcme import analysis
 
     if changes and (len(what) > 1 or what == [ALL]):
         raise ConfigError(
-            f"--set changes one analysis - got {', '.join(what)} - name it alone, as in: bins --set"
-            " bins=5"
+            f"--set: changes one analysis, got {', '.join(what)}. Name it alone, as in: bins --set "
+            "bins=5."
         )
     if what == [ALL]:
         return {name: analysis.create(name) for name in _fitting(subject)}
@@ -112,23 +112,6 @@ def _fitting(subject: Subject) -> list[str]:
         if (why := analysis.create(name).obstacle(subject)) is not None:
             typer.echo(f"left out: {name} {why}", err=True)
     return analysis.applicable(subject)
-
-
-def _written(
-    name: str, result: Result, subject: Subject, about: dict[str, str], folder: Path, *, draw: bool
-) -> list[Path]:
-    """The files of one result: its values, and its picture twice."""
-    from pcme import analysis
-
-    values = folder / f"{name}.json"
-    analysis.write(values, name, result, about)
-    if not draw:
-        return [values]
-    from pcme import plots
-    from pcme.analysis.extremes import Tails
-
-    images = subject.embedded.dataset.images if isinstance(result, Tails) else None
-    return [values, *plots.save(plots.draw(result, images), folder / name)]
 
 
 def _print_numbers(name: str, numbers: tuple[Number, ...]) -> None:

@@ -3,61 +3,32 @@
 Colours are those of Okabe & Ito, which colour-blind people can tell apart; whatever is told apart
 by colour is also told apart by marker, dash or hatch, so that a grey print says the same. Figures
 are `Figure` objects: pyplot and its global state are never touched. A figure always gives the same
-bytes: no dates, no random ids. No other module imports matplotlib.
+bytes: no dates, no random ids. No other module imports matplotlib, and this one only to draw.
 """
 
 import io
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pcme.core import files
 from pcme.errors import ConfigError
 
-try:
-    import matplotlib as mpl
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Ellipse, Rectangle
-    from matplotlib.ticker import FuncFormatter
-    from matplotlib.typing import LineStyleType
-except ImportError as error:
-    raise ConfigError(
-        "drawing needs matplotlib, which is not installed - pip install 'pcme[plots]'"
-    ) from error
-
-__all__ = [
-    "DASHES",
-    "FAINT",
-    "HATCHES",
-    "INK",
-    "MARKERS",
-    "PALETTE",
-    "WIDTH",
-    "Axes",
-    "Ellipse",
-    "Figure",
-    "Line2D",
-    "Rectangle",
-    "SubFigure",
-    "divided",
-    "grid",
-    "legend_below",
-    "log_axis",
-    "panels_of",
-    "png",
-    "save",
-    "shortened",
-    "signed",
-    "styled",
-    "svg",
-]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+    from matplotlib.figure import SubFigure as SubFigure
+    from matplotlib.lines import Line2D as Line2D
+    from matplotlib.patches import Ellipse as Ellipse
+    from matplotlib.patches import Rectangle as Rectangle
+else:  # names of types; matplotlib is imported when something is drawn
+    Axes = Figure = SubFigure = Line2D = Ellipse = Rectangle = Any
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[LineStyleType, ...] = (
+DASHES: tuple[Any, ...] = (
     "-", (0, (5, 2)), (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3)),
     (0, (1, 3)), (0, (4, 4)),
 )  # fmt: skip
@@ -103,17 +74,52 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def require(module: str = "matplotlib") -> Any:  # noqa: ANN401 - a module
+    """The module of matplotlib; an error with the remedy where it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            "matplotlib: not installed. Install what draws: pip install 'pcme[plots]'"
+        ) from error
+
+
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
     """The drawing function, in the house style whatever the caller's is."""
 
     @wraps(draw)
     def inside(*args: P.args, **kwargs: P.kwargs) -> T:
+        mpl = require()
         with mpl.rc_context():
             mpl.rcdefaults()
-            mpl.rcParams.update(cast("Any", STYLE))
+            mpl.rcParams.update(STYLE)
             return draw(*args, **kwargs)
 
     return inside
+
+
+def blank(width: float, height: float, layout: str | None = "constrained") -> Figure:
+    """An empty figure of this size in inches; without a layout its parts stay in place."""
+    drawn: Figure = require("matplotlib.figure").Figure(figsize=(width, height), layout=layout)
+    return drawn
+
+
+def ellipse(*place: Any, **looks: Any) -> Ellipse:  # noqa: ANN401
+    """An ellipse to be added to a panel: (x, y), width, height."""
+    drawn: Ellipse = require("matplotlib.patches").Ellipse(*place, **looks)
+    return drawn
+
+
+def rectangle(*place: Any, **looks: Any) -> Rectangle:  # noqa: ANN401
+    """A frame to be added to a panel: (x, y), width, height."""
+    drawn: Rectangle = require("matplotlib.patches").Rectangle(*place, **looks)
+    return drawn
+
+
+def legend_line(**looks: Any) -> Line2D:  # noqa: ANN401
+    """A line that stands in a legend only."""
+    drawn: Line2D = require("matplotlib.lines").Line2D([], [], **looks)
+    return drawn
 
 
 def grid(
@@ -125,7 +131,7 @@ def grid(
     ratios: Sequence[float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, row by row; `ratios` are the relative widths of the columns."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = blank(width, height)
     panels = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios)
     return figure, list(panels.ravel())
 
@@ -149,8 +155,9 @@ def log_axis(axes: Axes, which: str) -> None:
     """A logarithmic axis, "x" or "y", with plain numbers beside its ticks."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    axis.set_major_formatter(FuncFormatter(_plain_number))
-    axis.set_minor_formatter(FuncFormatter(lambda value, place: ""))
+    formatter = require("matplotlib.ticker").FuncFormatter
+    axis.set_major_formatter(formatter(_plain_number))
+    axis.set_minor_formatter(formatter(lambda value, position: ""))
 
 
 @styled
@@ -181,8 +188,8 @@ def save(figure: Figure, stem: Path) -> tuple[Path, Path]:
             draft.write_bytes(png(figure))
     except OSError as error:
         raise ConfigError(
-            f"{error.filename or stem} cannot be written - {error.strerror or error} - is its "
-            "folder there, and has the disk room?"
+            f"{error.filename or stem}: cannot be written, got {error.strerror or error}. "
+            "Check its folder and the space left on the disk."
         ) from error
     return vector, raster
 
@@ -217,7 +224,7 @@ def _settle(figure: Figure) -> None:
         figure.set_layout_engine("none")
 
 
-def _plain_number(value: float, place: int) -> str:
+def _plain_number(value: float, position: int) -> str:
     """ "0.001", "100", "10k", "10M": as short as it can be, for an axis has little room."""
     for size, letter in ((1e6, "M"), (1e4, "k")):
         if value >= size:

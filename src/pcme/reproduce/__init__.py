@@ -10,12 +10,13 @@ True
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pcme import plots
 from pcme.core import files
 from pcme.core.progress import Progress, silent
 from pcme.errors import ConfigError, PcmeError
 from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
-from pcme.reproduce import experiments
+from pcme.reproduce import experiments, pictures
 from pcme.reproduce.base import registry
 from pcme.reproduce.jobs import Job, forget_features
 from pcme.reproduce.outcome import Result, write
@@ -63,8 +64,7 @@ def reproduce(
     `out` gets runs/ and results/. Finished runs are reused; `progress` is told how many there
     are, `ended` whenever a run ends. `launch` does a job (default: in a process of its own).
     """
-    from pcme.reproduce import pictures  # noqa: F401 - without matplotlib it is told now, not later
-
+    plots.require()  # before the work, not after it
     place = data if isinstance(data, World) else world(data)
     chosen_names = chosen(wanted, place)
     count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
@@ -126,8 +126,6 @@ def _require_labels(plans: Sequence[Plan], recipe: Recipe) -> None:
 
 
 def _written(result: Result, folder: Path) -> Result:
-    from pcme.reproduce import pictures
-
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / result.name
     pictures.save(result, stem)

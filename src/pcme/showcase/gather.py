@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pcme import analysis, plots, recipes
 from pcme.analysis import Number, Subject
-from pcme.analysis.extremes import Tails
 from pcme.core.progress import Progress, named, silent
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, evaluated
@@ -110,8 +109,7 @@ def _figures(subject: Subject, progress: Progress) -> Iterator[Pictured]:
     for name in sorted(analysis.applicable(subject), key=_order):
         one = analysis.create(name)
         result = one.compute(subject, named(progress, name))
-        images = subject.embedded.dataset.images if isinstance(result, Tails) else None
-        picture = plots.svg(plots.draw(result, images))
+        picture = plots.svg(one.figure(result, subject))
         question = analysis.registry.summary(name)
         yield Pictured(name, question, one.reading, picture, result.numbers())
 

@@ -8,8 +8,8 @@ import pytest
 
 from pcme import analysis, plots
 from pcme.data.sources import Files
+from tests.analysis import results as made
 from tests.helpers import picture
-from tests.plots import made
 
 SHEETS = {"extremes"}
 """Pictures that are a sheet without axes."""
@@ -27,7 +27,7 @@ def figures(tmp_path_factory):
     for number in range(3):
         picture(root / f"{number}.png", colour=(80 * number, 90, 200))
     images = Files(root, [f"{number}.png" for number in range(3)])
-    return {name: plots.draw(result, images) for name, result in made.ALL.items()}
+    return {name: analysis.create(name).draw(result, images) for name, result in made.ALL.items()}
 
 
 @pytest.mark.parametrize("name", sorted(made.ALL))
@@ -96,16 +96,16 @@ def test_right_and_wrong_differ_in_more_than_colour(figures):
 
 
 def test_a_sheet_without_pictures_is_still_a_sheet():
-    assert plots.png(plots.draw(made.TAILS, None)).startswith(b"\x89PNG")
+    assert plots.png(analysis.create("extremes").draw(made.TAILS)).startswith(b"\x89PNG")
 
 
 def test_only_expected_numbers_are_known_of_a_model_without_sigma():
-    assert len(plots.draw(replace(made.TRUTH, width=None)).axes) == 1
+    assert len(analysis.create("truth").draw(replace(made.TRUTH, width=None)).axes) == 1
 
 
 def test_images_alone_or_captions_alone_are_one_panel():
     only = replace(made.ERASING, curves=made.ERASING.curves[-1:])
-    assert len(plots.draw(only).axes) == 1
+    assert len(analysis.create("erasing").draw(only).axes) == 1
 
 
 def _is_text(artist):
