@@ -23,6 +23,7 @@ from pcme.data.text.tokens import Vocab
 from pcme.embedding import Gaussian
 from pcme.model import Model
 from pcme.nn import images as image_networks
+from pcme.nn.backbone import Build
 from pcme.nn.recurrent import StackedBiGRU
 from pcme.recipes.schema import Phase, Recipe
 from pcme.training import Reporter, Run, train
@@ -124,7 +125,9 @@ def bench_overhead() -> list[Row]:
         ])  # fmt: skip
         timer = StepTimes()
         train(recipe, root / "run", data_root=root / "data", reporter=timer)
-    network = image_networks.create("resnet", depth=50).build(torch_stream(0, "bench")).train()
+    network = (
+        image_networks.create("resnet", depth=50).build(Build(torch_stream(0, "bench"))).train()
+    )
     pixels = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8)
 
     def bare() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcme.data.images.transforms import normalise
-from pcme.model.frozen import cache_folder, kept, kept_below
+from pcme.model.frozen import cache_folder, cached_features, cached_stages
 from tests.helpers import photos
 from tests.models import build
 
@@ -18,7 +18,7 @@ def model():
 def test_what_is_kept_and_the_blocks_above_are_the_network(tmp_path, monkeypatch, model, top):
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
     data = photos(tmp_path / "images")
-    found = kept(model, data, model.transform, top=top)
+    found = cached_features(model, data, model.transform, top=top)
     network = model.images.network.eval()
     rows = torch.stack([found.row(i) for i in range(len(found))])
     pixels = torch.stack([model.transform(data.images.load(i)) for i in range(len(found))])
@@ -32,10 +32,10 @@ def test_what_learns_is_not_part_of_what_is_kept(tmp_path, monkeypatch, model):
     """After the last block has learnt, the maps below it are found again; those of all are not."""
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
     data = photos(tmp_path / "images")
-    before = [kept(model, data, model.transform, top=top).folder for top in (0, 1)]
+    before = [cached_features(model, data, model.transform, top=top).folder for top in (0, 1)]
     with torch.no_grad():
         next(iter(model.images.network.blocks()[-1].parameters())).add_(1)
-    after = [kept(model, data, model.transform, top=top).folder for top in (0, 1)]
+    after = [cached_features(model, data, model.transform, top=top).folder for top in (0, 1)]
     assert before[0] != after[0]
     assert before[1] == after[1]
 
@@ -47,11 +47,11 @@ def test_several_cuts_are_kept_in_one_pass(tmp_path, monkeypatch):
     seen = []
     model.images.network.blocks()[0].register_forward_hook(lambda *call: seen.append(call[1][0]))
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "together"))
-    together = kept_below(model, data, model.transform, [2, 1, 0])
+    together = cached_stages(model, data, model.transform, [2, 1, 0])
     assert sum(map(len, seen)) == len(data.images)
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "apart"))
     for top, one in zip([2, 1, 0], together, strict=True):
-        alone = kept(model, data, model.transform, top=top)
+        alone = cached_features(model, data, model.transform, top=top)
         assert one.folder.name == alone.folder.name
         assert (one.features == alone.features).all()
 

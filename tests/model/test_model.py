@@ -5,21 +5,17 @@ import torch
 from PIL import Image
 
 import pcme
-from pcme import recipes
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.text.tokens import Vocab
-from pcme.errors import DataError, FormatError, ShapeError
+from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 from pcme.model import Model
 from tests.helpers import picture, unless_annotations_are_enforced
-
-TINY = recipes.get("aviary-tiny")
+from tests.models import TINY, build, copied, untrained
 
 
 @pytest.fixture(scope="module")
 def model():
-    vocab = Vocab.build(["a red bird", "a blue bird with a long bill"])
-    generator = torch.Generator().manual_seed(0)
-    return Model(TINY, vocab, torch.randn(len(vocab), 8, generator=generator)).eval()
+    return build(captions=["a red bird", "a blue bird with a long bill"])
 
 
 def test_pictures_come_as_paths_images_or_tensors(model, tmp_path):
@@ -74,7 +70,7 @@ def test_the_recipe_says_what_a_picture_goes_through(model, changes, wanted):
 )
 def test_a_tensor_that_is_no_picture_is_refused_by_its_place(model, wrong):
     good = torch.zeros(3, 16, 16, dtype=torch.uint8)
-    with pytest.raises(ShapeError, match=r"picture 2 must be an 8-bit tensor \[3,h,w\] - got"):
+    with pytest.raises(ShapeError, match=r"image 2: must be an 8-bit tensor \[3,h,w\], got"):
         model.encode_images([good, good, wrong], batch_size=1)
 
 
@@ -83,9 +79,9 @@ def test_a_picture_that_cannot_be_read_is_named(model, tmp_path):
     (tmp_path / "empty.png").touch()
     (tmp_path / "cut.png").write_bytes(good.read_bytes()[:60])
     for name in ("empty.png", "cut.png", "missing.png", "."):
-        with pytest.raises(DataError, match=f"{tmp_path / name}: .* - mend it, or leave it out"):
+        with pytest.raises(DataError, match=f"{tmp_path / name}: .*Fix the file"):
             model.encode_images([good, tmp_path / name])
-    with Image.open(tmp_path / "cut.png") as lazy, pytest.raises(DataError, match="picture 1: "):
+    with Image.open(tmp_path / "cut.png") as lazy, pytest.raises(DataError, match="image 1: "):
         model.encode_images([good, lazy])
 
 
@@ -101,7 +97,7 @@ def test_progress_is_told_after_every_batch(model):
 
 @unless_annotations_are_enforced
 def test_a_caption_that_is_no_text_is_named(model):
-    with pytest.raises(DataError, match="caption 1 must be text - got None"):
+    with pytest.raises(DataError, match="caption 1: must be text, got None"):
         model.encode_captions(["a bird", None])
 
 
@@ -174,7 +170,7 @@ def test_weights_of_another_recipe_are_refused(model, tmp_path):
     model.save(tmp_path)
     text = (tmp_path / "recipe.json").read_text().replace('"dim": 16', '"dim": 32')
     (tmp_path / "recipe.json").write_text(text)
-    with pytest.raises(FormatError, match="do not fit"):
+    with pytest.raises(FormatError, match="does not fit"):
         pcme.load(tmp_path)
 
 
@@ -199,3 +195,50 @@ def test_a_model_needs_its_pretrained_weights_only_once(tmp_path, monkeypatch):
     again = pcme.load(tmp_path)
     for name, value in model.state_dict().items():
         assert torch.equal(value, again.state_dict()[name])
+
+
+def test_similarity_is_the_matrix_of_the_models_score(model):
+    captions = model.encode_captions(["a red bird", "a blue bird"])
+    images = model.encode_images([torch.zeros(3, 16, 16, dtype=torch.uint8)] * 3)
+    found = model.similarity(captions, images)
+    assert found.shape == (2, 3)
+    assert torch.equal(found, model.score()(captions, images))
+    assert model.confidence is None
+    assert torch.equal(model.match_probability(captions, images), found.exp())
+
+
+def test_a_method_without_a_probability_has_similarities_alone():
+    model = untrained('method={"kind":"vse0"}')
+    captions = model.encode_captions(["a red bird"])
+    assert model.similarity(captions, captions).shape == (1, 1)
+    with pytest.raises(ConfigError, match="probability"):
+        model.match_probability(captions, captions)
+
+
+def test_a_calibrated_model_gives_calibrated_probabilities(sigma_run, tmp_path):
+    from pcme.data.aviary.dataset import Aviary
+    from pcme.uncertainty import Confidence
+    from pcme.uncertainty.calibrate import calibrate
+
+    run = copied(sigma_run, tmp_path / "run")
+    assert pcme.load(run).confidence is None
+    calibrate(run, Aviary(pixels=16, val_species=6, val_images=3).load("val")).confidence.save(run)
+    model = pcme.load(run)
+    assert isinstance(model.confidence, Confidence)
+    captions = model.encode_captions(["a red bird", "a blue bird with a long bill"])
+    log_p = model.similarity(captions, captions)
+    expected = model.confidence.probability(log_p.numpy())
+    found = model.match_probability(captions, captions)
+    assert found.dtype == log_p.dtype
+    assert torch.allclose(found.double(), torch.from_numpy(expected), atol=1e-6)
+
+
+def test_features_are_those_that_the_towers_see(model):
+    """Of pixels, of the maps below the last block, and of features themselves."""
+    pixels = torch.randint(256, (2, 3, 16, 16), dtype=torch.uint8)
+    with torch.no_grad():
+        whole = model.eval().features(pixels)
+        maps = model.images.network.below(model.network_input(pixels), 1)
+        assert torch.allclose(model.features(maps, top=1), whole)
+        assert model.features(whole) is whole
+        assert torch.equal(model.embed_images(pixels).mean, model.embed_images(whole).mean)

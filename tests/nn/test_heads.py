@@ -8,6 +8,7 @@ from pcme.errors import ConfigError
 from pcme.nn.heads import (
     GivenMean,
     HeadOptions,
+    HeadSizes,
     MeanHead,
     PointsHead,
     SeveralPoints,
@@ -26,7 +27,7 @@ def inputs(seed=1, batch=3, sites=4, local=6, pooled=5):
 
 
 def test_the_mean_is_that_of_figure_3():
-    head = MeanHead(6, 5, HeadOptions(8), project=True, generator=generator())
+    head = MeanHead(HeadSizes(6, 5), HeadOptions(8), generator())
     local, pooled = inputs()
     attended = head.attention(local, None)
     residual = torch.sigmoid(attended @ head.fc.weight.T + head.fc.bias)
@@ -36,7 +37,7 @@ def test_the_mean_is_that_of_figure_3():
 
 
 def test_means_have_length_one():
-    head = MeanHead(6, 5, HeadOptions(8), project=True, generator=generator())
+    head = MeanHead(HeadSizes(6, 5), HeadOptions(8), generator())
     assert torch.allclose(head(*inputs(), None).norm(dim=1), torch.ones(3))
 
 
@@ -68,7 +69,7 @@ def test_vectors_that_cannot_be_means_are_refused(pooled, points):
 
 def test_log_sigma_is_a_plain_sum_about_its_start():
     options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0))
-    head = SigmaHead(6, 5, options, project=True, generator=generator())
+    head = SigmaHead(HeadSizes(6, 5), options, generator())
     local, spread = inputs()
     expected = (
         spread @ head.base.weight.T
@@ -82,7 +83,7 @@ def test_log_sigma_is_a_plain_sum_about_its_start():
 
 def test_a_sentence_vector_is_the_base_itself():
     head = MeanHead(
-        6, 8, HeadOptions(8, mean_attention=False), project=False, generator=generator()
+        HeadSizes(6, 8, project=False), HeadOptions(8, mean_attention=False), generator()
     )
     local, pooled = inputs(pooled=8)
     assert torch.allclose(
@@ -93,13 +94,13 @@ def test_a_sentence_vector_is_the_base_itself():
 def test_isotropic_has_one_number_an_item():
     options = HeadOptions(8, covariance="isotropic")
     for project, width in ((True, 5), (False, 8)):
-        head = SigmaHead(6, width, options, project=project, generator=generator())
+        head = SigmaHead(HeadSizes(6, width, project=project), options, generator())
         assert head(*inputs(pooled=width), None).shape == (3, 1)
 
 
 def test_squashed_has_the_sigmoid_and_the_norm():
     options = HeadOptions(8, sigma_squashed=True, log_sigma=-3.0, bounds=(-90.0, 90.0))
-    head = SigmaHead(6, 5, options, project=True, generator=generator())
+    head = SigmaHead(HeadSizes(6, 5), options, generator())
     local, spread = inputs()
     inner = head.base(spread) + torch.sigmoid(head.fc(head.attention(local, None)))
     assert torch.allclose(head(local, spread, None), F.layer_norm(inner, (8,)) - 3.0, atol=1e-5)
@@ -108,7 +109,7 @@ def test_squashed_has_the_sigmoid_and_the_norm():
 def test_without_attention_the_sites_do_not_matter():
     options = HeadOptions(8, mean_attention=False, sigma_attention=False)
     for cls in (MeanHead, SigmaHead):
-        head = cls(6, 5, options, project=True, generator=generator())
+        head = cls(HeadSizes(6, 5), options, generator())
         local, pooled = inputs()
         assert torch.equal(head(local, pooled, None), head(local + 1, pooled, None))
 
@@ -136,7 +137,7 @@ def test_options_that_make_no_sense_are_refused(wrong):
 
 def test_several_points_are_those_of_pvse():
     options = HeadOptions(8, covariance="none", points=3)
-    head = PointsHead(6, 5, options, project=True, generator=generator())
+    head = PointsHead(HeadSizes(6, 5), options, generator())
     local, pooled = inputs()
     found = head(local, pooled, None)
     base = pooled @ head.base.weight.T + head.base.bias
@@ -151,9 +152,7 @@ def test_several_points_are_those_of_pvse():
 
 def test_one_point_is_the_mean():
     options = HeadOptions(8, covariance="none")
-    mean, point = (
-        cls(6, 5, options, project=True, generator=generator()) for cls in (MeanHead, PointsHead)
-    )
+    mean, point = (cls(HeadSizes(6, 5), options, generator()) for cls in (MeanHead, PointsHead))
     assert mean.state_dict().keys() == point.state_dict().keys()
     local, pooled = inputs()
     mask = torch.tensor([[True] * 4, [True] * 2 + [False] * 2, [True] * 3 + [False]])
@@ -175,7 +174,7 @@ def test_under_autocast_only_the_attention_is_in_16_bits(head):
     points = 2 if head is PointsHead else 1
     covariance = "diagonal" if head is SigmaHead else "none"
     options = HeadOptions(6, points=points, covariance=covariance)
-    made = head(5, 4, options, project=True, generator=torch.Generator().manual_seed(0))
+    made = head(HeadSizes(5, 4), options, generator())
     local, pooled = torch.randn(3, 7, 5), torch.randn(3, 4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         narrow = made(local, pooled, None)

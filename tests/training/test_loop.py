@@ -236,12 +236,12 @@ def test_float16_scales_gradients_and_remembers_the_scale(monkeypatch):
     weight = torch.nn.Parameter(torch.tensor([2.0]))
     optimiser = torch.optim.SGD([weight], lr=0.1)
     precision.backward((3 * weight).sum(), optimiser)
-    precision.stepped()
+    precision.update_scale()
     assert weight.grad.tolist() == [3.0]
     before = precision.state()["scale"]
     optimiser.zero_grad()
     precision.backward((weight * math.inf).sum(), optimiser)
-    precision.stepped()
+    precision.update_scale()
     assert precision.state()["scale"] == before / 2
     again = Precision("float16", torch.device("cuda"))
     again.load(precision.state())

@@ -12,7 +12,7 @@ from pcme.errors import ConfigError
 from pcme.evaluation.embed import Embedded, embed
 from pcme.evaluation.subject import Subject
 from pcme.model import Model, load
-from pcme.model.frozen import kept
+from pcme.model.frozen import cached_features
 from pcme.recipes.schema import Recipe
 
 HELD_OUT = "val"
@@ -103,7 +103,7 @@ def _features(
     untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in phases)
     if dataset.image_vectors is not None or not untouched:
         return None
-    return kept(
+    return cached_features(
         model,
         dataset,
         model.transform,

@@ -15,14 +15,15 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from pcme.core.checks import require
 from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
-from pcme.errors import ConfigError, ShapeError
+from pcme.errors import ShapeError
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores.base import Score
 
 __all__ = ["GaussianMethod", "Method", "Objective", "PointMethod", "SigmoidObjective", "Terms"]
-__all__ += ["registry", "require", "require_known", "require_not_negative"]
+__all__ += ["registry", "require_gaussians", "require_not_negative"]
 
 Scalar = Float[Tensor, ""]
 
@@ -190,17 +191,6 @@ class PointMethod(Method, ABC):
 
 
 registry: Registry[Method] = Registry("method", "pcme.methods")
-
-
-def require(field: str, valid: bool, rule: str, value: object) -> None:
-    """Refuse the value of a field that breaks its rule."""
-    if not valid:
-        raise ConfigError(f"{field}: must be {rule}, got {value}.")
-
-
-def require_known(field: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the known ones."""
-    require(field, value in known, f"one of {', '.join(known)}", f'"{value}"')
 
 
 def require_not_negative(**weights: float) -> None:

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian
 from pcme.methods import likelihood
 from pcme.methods.base import (
@@ -22,9 +23,7 @@ from pcme.methods.base import (
     SigmoidObjective,
     Terms,
     registry,
-    require,
     require_gaussians,
-    require_known,
     require_not_negative,
 )
 from pcme.methods.regularisers import kl_to_standard_normal

@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding
-from pcme.methods.base import Objective, PointMethod, Terms, registry, require, require_known
+from pcme.methods.base import Objective, PointMethod, Terms, registry
 from pcme.scores import create
 from pcme.scores.base import Score
 

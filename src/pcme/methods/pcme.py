@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian
 from pcme.methods import likelihood
 from pcme.methods.base import (
@@ -26,9 +27,7 @@ from pcme.methods.base import (
     SigmoidObjective,
     Terms,
     registry,
-    require,
     require_gaussians,
-    require_known,
     require_not_negative,
 )
 from pcme.methods.regularisers import (

@@ -18,15 +18,14 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
+from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian
 from pcme.methods.base import (
     GaussianMethod,
     SigmoidObjective,
     Terms,
     registry,
-    require,
     require_gaussians,
-    require_known,
     require_not_negative,
 )
 from pcme.methods.mixing import mix

@@ -15,9 +15,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from pcme.core.checks import require
 from pcme.embedding import Embedding, Points
 from pcme.errors import ShapeError
-from pcme.methods.base import Terms, registry, require, require_not_negative
+from pcme.methods.base import Terms, registry, require_not_negative
 from pcme.methods.triplets import Negatives, TripletMethod, TripletObjective, best_cosine
 from pcme.nn.heads import HeadOptions, SeveralPoints
 from pcme.scores import create

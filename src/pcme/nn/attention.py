@@ -1,7 +1,7 @@
 """Local attention: a weighted sum of an item's sites, with weights computed from the sites.
 
-Under autocast the weights come from products in 16 bits, nearly all of the work; what they weigh is
-summed in single precision.
+Under autocast the weights come from products in 16 bits, nearly all of the work; the weighted sum
+is in single precision.
 
 Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
 """
@@ -9,61 +9,25 @@ Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 __all__ = ["LocalAttention", "SeveralAttentions", "single_precision"]
 
 
-def single_precision(like: Tensor) -> AbstractContextManager[object]:
+def single_precision(like: Shaped[Tensor, "..."]) -> AbstractContextManager[object]:
     """A `with` block that autocast leaves alone, on the device of a tensor."""
     device = like.device.type
     known = torch.amp.is_autocast_available(device)  # the meta device has none
     return torch.autocast(device, enabled=False) if known else nullcontext()
 
 
-class LocalAttention(nn.Module):
-    """softmax over sites of w₂·tanh(W₁ x), then the weighted sum of the raw sites.
-
-    Both maps have no bias and Xavier-uniform weights; `hidden` is half the features by default.
-
-    >>> attention = LocalAttention(8, generator=torch.Generator().manual_seed(0))
-    >>> attention(torch.ones(2, 5, 8), None).shape
-    torch.Size([2, 8])
-    """
-
-    def __init__(
-        self, features: int, *, generator: torch.Generator, hidden: int | None = None
-    ) -> None:
-        super().__init__()
-        width = hidden or max(1, features // 2)
-        self.inner = nn.Linear(features, width, bias=False)
-        self.outer = nn.Linear(width, 1, bias=False)
-        for layer in (self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight, generator=generator)
-
-    def weights(
-        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
-    ) -> Float[Tensor, "b s"]:
-        """How much each site counts: at least 0, 1 in all, 0 where the mask is False."""
-        logits = self.outer(torch.tanh(self.inner(sites))).squeeze(-1).to(sites.dtype)
-        if mask is not None:
-            logits = logits.masked_fill(~mask, -torch.inf)
-        return torch.softmax(logits, -1)
-
-    def forward(
-        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
-    ) -> Float[Tensor, "b d"]:
-        """The attended sites."""
-        weights = self.weights(sites, mask)
-        with single_precision(sites):
-            return torch.einsum("bs,bsd->bd", weights, sites)
-
-
 class SeveralAttentions(nn.Module):
     """K local attentions with a common first map: K views of the same sites.
 
-    Lin et al. 2017; Song & Soleymani 2019 (PVSE). Relation: for K = 1 it is `LocalAttention`.
+    Per view: softmax over sites of w₂·tanh(W₁ x), then the weighted sum of the raw sites. Both maps
+    have no bias and Xavier-uniform weights; `hidden` is half the features by default.
+    Lin et al. 2017; Song & Soleymani 2019 (PVSE).
 
     >>> views = SeveralAttentions(8, 3, generator=torch.Generator().manual_seed(0))
     >>> views(torch.ones(2, 5, 8), None).shape
@@ -80,12 +44,44 @@ class SeveralAttentions(nn.Module):
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight, generator=generator)
 
+    def _logits(
+        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b s k"]:
+        logits: Tensor = self.outer(torch.tanh(self.inner(sites))).to(sites.dtype)
+        return logits if mask is None else logits.masked_fill(~mask[:, :, None], -torch.inf)
+
     def forward(
         self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
     ) -> Float[Tensor, "b k d"]:
         """The attended sites, K times."""
-        logits = self.outer(torch.tanh(self.inner(sites))).to(sites.dtype)
-        if mask is not None:
-            logits = logits.masked_fill(~mask[:, :, None], -torch.inf)
+        logits = self._logits(sites, mask)
         with single_precision(sites):
             return torch.softmax(logits, 1).transpose(1, 2) @ sites
+
+
+class LocalAttention(SeveralAttentions):
+    """One local attention. Paper: §3.2.1, Fig. 3 (a).
+
+    >>> attention = LocalAttention(8, generator=torch.Generator().manual_seed(0))
+    >>> attention(torch.ones(2, 5, 8), None).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(
+        self, features: int, *, generator: torch.Generator, hidden: int | None = None
+    ) -> None:
+        super().__init__(features, 1, generator=generator, hidden=hidden)
+
+    def weights(
+        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b s"]:
+        """How much each site counts: at least 0, 1 in all, 0 where the mask is False."""
+        return torch.softmax(self._logits(sites, mask).squeeze(-1), -1)
+
+    def forward(
+        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b d"]:
+        """The attended sites."""
+        weights = self.weights(sites, mask)
+        with single_precision(sites):
+            return torch.einsum("bs,bsd->bd", weights, sites)

@@ -1,14 +1,14 @@
-"""Backbones: what turns pixels, or captions, into features, and how it is chosen by name.
+"""Backbones: networks from pixels, or captions, to features, chosen by name.
 
 A backbone is one class in one file of `pcme/nn/images/` or `pcme/nn/captions/`: a frozen dataclass
 whose fields are its parameters and whose `build` makes the network.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
@@ -17,20 +17,13 @@ from torch import Tensor, nn
 from pcme.core.registry import Registry
 from pcme.data.text.tokens import Tokeniser
 
-__all__ = [
-    "CaptionBackbone",
-    "CaptionNetwork",
-    "Features",
-    "ImageBackbone",
-    "ImageNetwork",
-    "caption_backbones",
-    "image_backbones",
-]
+__all__ = ["Backbone", "Build", "CaptionBackbone", "CaptionNetwork", "Features", "ImageBackbone"]
+__all__ += ["ImageNetwork", "caption_backbones", "draw_convolutions", "image_backbones", "unset"]
 
 
 @dataclass(frozen=True)
 class Features:
-    """What a backbone says of a batch of items.
+    """The features of a batch of items.
 
     `local` are the sites [b,s,d], `mask` says which of them are there; `pooled` [b,p] is the base
     of the mean and `spread` [b,q] the base of log σ (the same tensor for images).
@@ -41,13 +34,22 @@ class Features:
     spread: Float[Tensor, "b q"]
     mask: Bool[Tensor, "b s"] | None = None
 
+    def float(self) -> "Features":
+        """The same in single precision."""
+        return Features(self.local.float(), self.pooled.float(), self.spread.float(), self.mask)
 
-class ImageNetwork(nn.Module, ABC):
+
+class _Network(nn.Module, ABC):
+    def save_files(self, folder: Path) -> None:
+        """Write what the network is rebuilt from besides its weights; most need nothing."""
+
+
+class ImageNetwork(_Network, ABC):
     """A network from normalised pixels to features at sites: a row of the grid after the other.
 
     `features` is d; `mean` and `std` are those of the colours, from 0 to 1, that it was made for.
     `chained` says that the network is its blocks one after the other, each a map [b,c,h,w] to the
-    next: what the lower ones give can then be kept while the upper ones learn.
+    next: the maps of the lower ones can then be cached while the upper ones learn.
     """
 
     features: int
@@ -64,14 +66,14 @@ class ImageNetwork(nn.Module, ABC):
         """The network's parts from input to output; "the top two" are the last two of them."""
 
     def below(self, pixels: Float[Tensor, "b 3 h w"], top: int) -> Float[Tensor, "b c i j"]:
-        """What the last `top` blocks of a chained network take."""
+        """The maps that the last `top` blocks of a chained network take."""
         x = pixels.contiguous(memory_format=torch.channels_last)  # faster on a CPU
         for block in self.blocks()[: self._cut(top)]:
             x = block(x)
         return x
 
     def above(self, maps: Float[Tensor, "b c i j"], top: int) -> Float[Tensor, "b s d"]:
-        """What the last `top` blocks of a chained network make of that: features of every site."""
+        """The features of every site, from the maps that the last `top` blocks take."""
         x = maps.contiguous(memory_format=torch.channels_last)
         for block in self.blocks()[self._cut(top) :]:
             x = block(x)
@@ -80,31 +82,8 @@ class ImageNetwork(nn.Module, ABC):
     def _cut(self, top: int) -> int:
         return max(0, len(self.blocks()) - top)
 
-    def save_files(self, folder: Path) -> None:
-        """Write what the network is rebuilt from besides its weights; most need nothing."""
 
-
-@dataclass(frozen=True)
-class ImageBackbone(ABC):
-    """A backbone as a user names it."""
-
-    def bare(self) -> "ImageBackbone":
-        """The same without weights from elsewhere: for a network whose weights are loaded next."""
-        return self
-
-    def stored(self, folder: Path) -> "ImageBackbone":
-        """The bare one, rebuilt from what `save_files` wrote where the network wrote anything."""
-        return self.bare()
-
-    @abstractmethod
-    def build(self, generator: torch.Generator) -> ImageNetwork:
-        """The network; weights that are not loaded from a file are drawn from the generator."""
-
-
-image_backbones: Registry[ImageBackbone] = Registry("image backbone", "pcme.nn.images")
-
-
-class CaptionNetwork(nn.Module, ABC):
+class CaptionNetwork(_Network, ABC):
     """A network from captions, as ids or as vectors, to their features.
 
     `features` is the width of a site, `pooled` that of the vector of a whole caption. `projected`
@@ -123,39 +102,85 @@ class CaptionNetwork(nn.Module, ABC):
         """The features of captions, of which so many sites are there; without lengths, all are."""
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
-        """What a recipe with words.train = false holds still; none in a network without words."""
+        """The word vectors, which words.train = false freezes; none in a network without words."""
         return ()
 
-    def held(self) -> Sequence[nn.Module]:
-        """What no phase trains: weights from elsewhere that are to stay as they are."""
+    def frozen(self) -> Sequence[nn.Module]:
+        """The parts that no phase trains: weights from elsewhere that stay as they are."""
         return ()
 
     def tokeniser(self) -> Tokeniser | None:
-        """What makes ids for this network; None for those that take the model's vocabulary."""
+        """The network's own tokeniser; None for those that take the model's vocabulary."""
         return None
 
-    def save_files(self, folder: Path) -> None:
-        """Write what the network is rebuilt from besides its weights; most need nothing."""
+
+Network = TypeVar("Network", bound=_Network, covariant=True)
 
 
 @dataclass(frozen=True)
-class CaptionBackbone(ABC):
-    """A caption backbone as a user names it."""
+class Build:
+    """The circumstances in which a backbone is built.
 
-    def stored(self, folder: Path) -> "CaptionBackbone":
-        """The same without weights from elsewhere, rebuilt from what `save_files` wrote."""
+    Weights that are not loaded from a file are drawn from `generator`. Embeddings have `dim`
+    numbers, and a σ or none; `word_vectors` are copied by a network that uses any.
+    """
+
+    generator: torch.Generator
+    dim: int = 0
+    with_sigma: bool = True
+    word_vectors: Float[Tensor, "v e"] | None = None
+
+
+@dataclass(frozen=True)
+class Backbone(ABC, Generic[Network]):
+    """A backbone as a user names it."""
+
+    def without_weights(self, folder: Path | None = None) -> "Backbone[Network]":
+        """The same without weights from elsewhere, for a network whose weights are loaded next.
+
+        `folder` holds the files that `save_files` wrote, where the network wrote any.
+        """
         return self
 
     @abstractmethod
-    def build(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        with_sigma: bool,
-        generator: torch.Generator,
-    ) -> CaptionNetwork:
-        """The network for embeddings of size `dim`; it copies the word vectors if it uses any."""
+    def build(self, context: Build) -> Network:
+        """The network."""
 
 
-caption_backbones: Registry[CaptionBackbone] = Registry("caption backbone", "pcme.nn.captions")
+class ImageBackbone(Backbone[ImageNetwork], ABC):
+    """An image backbone as a user names it."""
+
+
+class CaptionBackbone(Backbone[CaptionNetwork], ABC):
+    """A caption backbone as a user names it."""
+
+
+image_backbones: Registry[Backbone[ImageNetwork]] = Registry("image backbone", "pcme.nn.images")
+caption_backbones: Registry[Backbone[CaptionNetwork]] = Registry(
+    "caption backbone", "pcme.nn.captions"
+)
+
+N = TypeVar("N", bound=nn.Module)
+
+
+def unset(make: Callable[[], N]) -> N:
+    """A network whose weights have memory but no values yet.
+
+    A layer made on a real device would draw its first weights from the global stream.
+    """
+    with torch.device("meta"):
+        network = make()
+    return network.to_empty(device="cpu")
+
+
+def draw_convolutions(
+    network: nn.Module, generator: torch.Generator, *, mode: Literal["fan_in", "fan_out"] = "fan_in"
+) -> None:
+    """Kaiming-normal convolutions (He et al. 2015), and batch norms at their start."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(
+                module.weight, mode=mode, nonlinearity="relu", generator=generator
+            )
+        elif isinstance(module, nn.BatchNorm2d):
+            module.reset_parameters()

@@ -3,35 +3,26 @@
 mean = L2(LN(base + sigmoid(fc(attention))))       log σ = base + fc(attention), nothing squashed
 
 `base` is a projection of the pooled features (images) or the sentence vector (captions). With K
-points an item, there are K attentions and no log σ: the heads of PVSE.
+points per item, there are K attentions and no log σ: the heads of PVSE.
 
 Paper: §3.2.1, Fig. 3 (b, c); §D for the switches.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pcme.core.checks import require, require_known
 from pcme.embedding import Points
 from pcme.errors import ConfigError
 from pcme.nn.attention import LocalAttention, SeveralAttentions, single_precision
-from pcme.nn.backbone import Features
 
-__all__ = [
-    "Features",
-    "GivenMean",
-    "HeadOptions",
-    "MeanHead",
-    "PointsHead",
-    "SeveralPoints",
-    "SigmaHead",
-    "linear",
-    "softly_bounded",
-]
+__all__ = ["GivenMean", "HeadOptions", "HeadSizes", "MeanHead", "PointsHead", "SeveralPoints"]
+__all__ += ["SigmaHead", "linear", "softly_bounded"]
 
 Covariance = Literal["diagonal", "isotropic", "none"]
 
@@ -53,54 +44,70 @@ class HeadOptions:
     bounds: tuple[float, float] = (-8.0, 2.0)
     attention_hidden: int | None = None
     points: int = 1
-    """How many embeddings an item has: K of PVSE."""
+    """Embeddings per item: K of PVSE."""
     means_given: bool = False
-    """The mean is the item's own vector, and nothing but σ is learned of it (`GivenMean`)."""
+    """The mean is the item's own vector, and σ alone is learned (`GivenMean`)."""
 
     def __post_init__(self) -> None:
         low, high = self.bounds
-        if self.covariance not in ("diagonal", "isotropic", "none"):
-            raise ConfigError(
-                f'covariance must be diagonal, isotropic or none - got "{self.covariance}"'
-            )
-        if not low < self.log_sigma < high:
-            raise ConfigError(f"log_sigma must lie within {self.bounds} - got {self.log_sigma}")
-        if self.dim < 1 or self.points < 1:
-            raise ConfigError(
-                f"dim and points must be at least 1 - got {self.dim} and {self.points}"
-            )
+        require_known("covariance", self.covariance, get_args(Covariance))
+        within = low < self.log_sigma < high
+        require("log_sigma", within, f"within {self.bounds}", self.log_sigma)
+        require("dim", self.dim >= 1, "at least 1", self.dim)
+        require("points", self.points >= 1, "at least 1", self.points)
         if self.points > 1 and (self.covariance != "none" or not self.mean_attention):
             raise ConfigError(
-                f"{self.points} points an item come from as many attentions and have no sigma - "
-                'set covariance to "none" and mean_attention to true'
+                f"{self.points} points per item come from as many attentions and have no sigma. "
+                'Set covariance to "none" and mean_attention to true.'
             )
 
 
-class MeanHead(nn.Module):
+@dataclass(frozen=True)
+class HeadSizes:
+    """The widths of a head's inputs: of a site, and of the vector of a whole item.
+
+    `project` maps that vector to the embedding's size; a sentence vector has it already.
+    """
+
+    local: int
+    pooled: int
+    project: bool = True
+
+
+class _Head(nn.Module):
+    """A base, and an attention with a linear map behind it; `points` of them, if that is given."""
+
+    def __init__(
+        self,
+        sizes: HeadSizes,
+        options: HeadOptions,
+        generator: torch.Generator,
+        *,
+        out: int,
+        attends: bool = True,
+        points: int | None = None,
+    ) -> None:
+        super().__init__()
+        local, hidden = sizes.local, options.attention_hidden
+        projects = sizes.project or out != options.dim
+        self.base = linear(sizes.pooled, out, generator) if projects else nn.Identity()
+        self.attention: SeveralAttentions | None = None
+        if points is not None:
+            self.attention = SeveralAttentions(local, points, generator=generator, hidden=hidden)
+        elif attends:
+            self.attention = LocalAttention(local, generator=generator, hidden=hidden)
+        self.fc = linear(local, out, generator) if attends else None
+
+
+class MeanHead(_Head):
     """L2(LN(base + sigmoid(fc(attention)))): a unit vector. Paper: §3.2.1, Fig. 3 (b).
 
     Without attention: L2(LN(base)), the ablation of §D.
     """
 
-    def __init__(
-        self,
-        local: int,
-        pooled: int,
-        options: HeadOptions,
-        *,
-        project: bool,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        dim = options.dim
-        self.base = linear(pooled, dim, generator) if project else nn.Identity()
-        self.attention = (
-            LocalAttention(local, generator=generator, hidden=options.attention_hidden)
-            if options.mean_attention
-            else None
-        )
-        self.fc = linear(local, dim, generator) if options.mean_attention else None
-        self.norm = nn.LayerNorm(dim)
+    def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
+        super().__init__(sizes, options, generator, out=options.dim, attends=options.mean_attention)
+        self.norm = nn.LayerNorm(options.dim)
 
     def forward(
         self,
@@ -120,8 +127,8 @@ class MeanHead(nn.Module):
 class GivenMean(nn.Module):
     """L2(L2(vector) − centre): the item's own vector, where two backbones agree by themselves.
 
-    For CLIP and its like, whose cosines rank already, and which heads that start from nothing would
-    have to learn again. `centre` is the mean of the side's vectors in training: the two sides lie
+    For CLIP and its like, whose cosines rank already; heads that start from nothing would have to
+    learn that again. `centre` is the mean of the side's vectors in training: the two sides lie
     apart as wholes, so that without it all distances are nearly the same, and the probability of a
     match has nothing to go by. Nothing here is learned.
     """
@@ -134,8 +141,8 @@ class GivenMean(nn.Module):
         if pooled != options.dim or options.points > 1:
             raise ConfigError(
                 f'means="given" takes the vectors of an image and of a caption as they are, one '
-                f"each - got {pooled} numbers for dim={options.dim} and {options.points} points "
-                f'- set dim={pooled} for both sides, or means="learned"'
+                f"each, got {pooled} numbers for dim={options.dim} and {options.points} points. "
+                f'Set dim={pooled} for both sides, or means="learned".'
             )
         self.register_buffer("centre", torch.zeros(options.dim))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
@@ -160,35 +167,24 @@ class GivenMean(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class SeveralPoints(Points):
-    """K points an item and the residuals in them, which PVSE's diversity term is about."""
+    """K points per item and the residuals in them, for PVSE's diversity term."""
 
     residuals: Float[Tensor, "n k d"]
 
 
-class PointsHead(nn.Module):
-    """K times L2(LN(base + sigmoid(fc(attention_k)))): K unit vectors an item.
+class PointsHead(_Head):
+    """K times L2(LN(base + sigmoid(fc(attention_k)))): K unit vectors per item.
 
     Song & Soleymani 2019 (PVSE), PIE-Net; `fc` and the LN are common to all. Relation: for K = 1 it
     is `MeanHead`.
     """
 
-    def __init__(
-        self,
-        local: int,
-        pooled: int,
-        options: HeadOptions,
-        *,
-        project: bool,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        dim = options.dim
-        self.base = linear(pooled, dim, generator) if project else nn.Identity()
-        self.attention = SeveralAttentions(
-            local, options.points, generator=generator, hidden=options.attention_hidden
-        )
-        self.fc = linear(local, dim, generator)
-        self.norm = nn.LayerNorm(dim)
+    attention: SeveralAttentions
+    fc: nn.Linear
+
+    def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
+        super().__init__(sizes, options, generator, out=options.dim, points=options.points)
+        self.norm = nn.LayerNorm(options.dim)
 
     def forward(
         self,
@@ -204,35 +200,18 @@ class PointsHead(nn.Module):
             return SeveralPoints(F.normalize(points, dim=-1), residuals)
 
 
-class SigmaHead(nn.Module):
+class SigmaHead(_Head):
     """base + fc(attention), without sigmoid, LN or L2. Paper: §3.2.1, Fig. 3 (c).
 
     `sigma_squashed` adds the sigmoid and the LN, the ablation of §D; an isotropic one has a single
     output for all dimensions.
     """
 
-    def __init__(
-        self,
-        local: int,
-        spread: int,
-        options: HeadOptions,
-        *,
-        project: bool,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        isotropic = options.covariance == "isotropic"
-        out = 1 if isotropic else options.dim
-        self.base = linear(spread, out, generator) if project or isotropic else nn.Identity()
-        self.attention = (
-            LocalAttention(local, generator=generator, hidden=options.attention_hidden)
-            if options.sigma_attention
-            else None
-        )
-        self.fc = linear(local, out, generator) if options.sigma_attention else None
+    def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
+        out = 1 if options.covariance == "isotropic" else options.dim
+        super().__init__(sizes, options, generator, out=out, attends=options.sigma_attention)
         self.norm = nn.LayerNorm(out) if options.sigma_squashed and out > 1 else None
-        self.squashed = options.sigma_squashed
-        self.bounds = options.bounds
+        self.squashed, self.bounds = options.sigma_squashed, options.bounds
         self.offset = nn.Parameter(torch.full((out,), options.log_sigma))
 
     def forward(

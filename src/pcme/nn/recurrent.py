@@ -1,9 +1,9 @@
 """Several bidirectional GRUs over the same words, run as one.
 
 The sentences are sorted by length and packed, so that step t works only on those that still have a
-word; the directions and the stacks are one batched product a step. The gradient is written out by
+word; the directions and the stacks are one batched product per step. The gradient is written out by
 hand: that of the weights is then one product over all steps, where automatic differentiation makes
-one a step. The result and its gradients are those of packed `nn.GRU`s.
+one per step. The result and its gradients are those of packed `nn.GRU`s.
 """
 
 import math
@@ -18,9 +18,11 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["StackedBiGRU"]
 
+Gradient = Float[Tensor, "r ..."]
+
 
 class StackedBiGRU(nn.Module):
-    """`stacks` independent one-layer bidirectional GRUs with `hidden` units a direction.
+    """`stacks` independent one-layer bidirectional GRUs with `hidden` units per direction.
 
     Both final states are read: the forward one after the last word, the backward one after the
     first. Differs: the authors read the output at the last word, where the backward half has seen
@@ -76,7 +78,7 @@ class StackedBiGRU(nn.Module):
         lengths: Int64[Tensor, " b"],
         alive: Bool[Tensor, "l b"],
     ) -> Float[Tensor, "r n gates"]:
-        """What the words contribute to the gates; n runs over the steps, then the sentences alive.
+        """The words' part of the gates; n runs over the steps, then the sentences alive.
 
         r runs over stack and direction; a backward one reads each sentence from its end.
         """
@@ -90,7 +92,7 @@ class StackedBiGRU(nn.Module):
 class _Recurrence(torch.autograd.Function):
     """All steps: from the words' part of the gates [r,n,3h] to the final states [r,b,h].
 
-    r, z, m = the gates reset, update, new;  o = what the state says to "new", before the reset:
+    r, z, m = the gates reset, update, new;  o = the state's part of "new", before the reset:
     rz = sigmoid(x_rz + U_rz h),  o = U_m h + b_m,  m = tanh(x_m + r o),  h' = m + z (h - m).
     """
 
@@ -128,7 +130,14 @@ class _Recurrence(torch.autograd.Function):
     def backward(
         ctx: Any,  # noqa: ANN401
         final: Float[Tensor, "r b h"],
-    ) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    ) -> tuple[
+        Float[Tensor, "r n gates"],
+        Float[Tensor, "r gates h"],
+        Float[Tensor, "r gates"],
+        None,
+        None,
+        None,
+    ]:
         """The gradients with respect to gates, weight and bias."""
         gates, own_new, before, weight = ctx.saved_tensors
         rows, size = len(gates), weight.shape[2]
@@ -154,11 +163,11 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _steps(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:
-    """(sentences alive, their place among all) of every step."""
+    """(sentences alive, their rows among all) of every step."""
     for count, end in zip(counts, accumulate(counts), strict=True):
         yield count, slice(end - count, end)
 
 
-def _shaped(room: Float[Tensor, " n"], *shape: int) -> Tensor:
+def _shaped(room: Float[Tensor, " n"], *shape: int) -> Float[Tensor, "r c k"]:
     """The beginning of some memory, in this shape."""
     return room[: math.prod(shape)].view(shape)

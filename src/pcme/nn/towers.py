@@ -1,6 +1,6 @@
 """Towers: a backbone and its heads; one for images, one for captions.
 
-Paper: Fig. 2. A tower gives a `Gaussian`, or `Points` (one or K points an item) without σ.
+Paper: Fig. 2. A tower gives a `Gaussian`, or `Points` (one or K points per item) without σ.
 """
 
 import torch
@@ -9,33 +9,19 @@ from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.nn.backbone import CaptionNetwork, Features, ImageNetwork
-from pcme.nn.heads import GivenMean, HeadOptions, MeanHead, PointsHead, SigmaHead
+from pcme.nn.heads import GivenMean, HeadOptions, HeadSizes, MeanHead, PointsHead, SigmaHead
 
 __all__ = ["CaptionTower", "Heads", "ImageTower"]
 
 
 class Heads(nn.Module):
-    """The mean head and, unless the covariance is "none", the σ head.
+    """The mean head and, unless the covariance is "none", the σ head."""
 
-    `project` maps the pooled features to the embedding's size; a sentence vector has it already.
-    """
-
-    def __init__(
-        self,
-        local: int,
-        pooled: int,
-        options: HeadOptions,
-        *,
-        project: bool,
-        generator: torch.Generator,
-    ) -> None:
+    def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
         super().__init__()
-        self.mean = _mean_head(local, pooled, options, project=project, generator=generator)
-        self.sigma = (
-            None
-            if options.covariance == "none"
-            else SigmaHead(local, pooled, options, project=project, generator=generator)
-        )
+        self.mean = _mean_head(sizes, options, generator)
+        has_sigma = options.covariance != "none"
+        self.sigma = SigmaHead(sizes, options, generator) if has_sigma else None
 
     def forward(self, features: Features) -> Embedding:
         """The embeddings of a batch."""
@@ -48,13 +34,10 @@ class Heads(nn.Module):
         return Gaussian(mean, log_sigma)
 
 
-def _mean_head(
-    local: int, pooled: int, options: HeadOptions, *, project: bool, generator: torch.Generator
-) -> nn.Module:
+def _mean_head(sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> nn.Module:
     if options.means_given:
-        return GivenMean(pooled, options)
-    kind = PointsHead if options.points > 1 else MeanHead
-    return kind(local, pooled, options, project=project, generator=generator)
+        return GivenMean(sizes.pooled, options)
+    return (PointsHead if options.points > 1 else MeanHead)(sizes, options, generator)
 
 
 class ImageTower(nn.Module):
@@ -65,8 +48,7 @@ class ImageTower(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        width = network.features
-        self.heads = Heads(width, width, options, project=True, generator=generator)
+        self.heads = Heads(HeadSizes(network.features, network.features), options, generator)
 
     def forward(self, images: Float[Tensor, "b ..."]) -> Embedding:
         """The embeddings of pixels [b,3,h,w] or of features [b,s,d]."""
@@ -83,10 +65,8 @@ class CaptionTower(nn.Module):
     ) -> None:
         super().__init__()
         self.words = words
-        project = not words.projected
-        self.heads = Heads(
-            words.features, words.pooled, options, project=project, generator=generator
-        )
+        sizes = HeadSizes(words.features, words.pooled, project=not words.projected)
+        self.heads = Heads(sizes, options, generator)
 
     def forward(
         self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None

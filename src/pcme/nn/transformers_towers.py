@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
@@ -24,54 +24,54 @@ Side = Literal["vision", "text"]
 INPUTS: dict[Side, str] = {"vision": "pixel_values", "text": "input_ids"}
 KEYS: dict[Side, str] = {"vision": "image.source", "text": "caption.source"}
 PROJECTIONS: dict[Side, str] = {"vision": "visual_projection", "text": "text_projection"}
-"""What brings the pooled vector of a side to the space that both sides share."""
+"""The projections of a side's pooled vector to the space that both sides share."""
 
 VECTORS = ("image_embeds", "text_embeds", "pooler_output")
-"""What the library calls a pooled vector; where it is projected too, the projected one is first."""
+"""The library's names of a pooled vector; where it is projected too, the projected one is first."""
 
 
 @dataclass(frozen=True)
 class Tower:
-    """A model of the library; `unpooled` says why its pooled vector is none that one could use."""
+    """A model of the library; `unpooled` is the reason why its pooled vector cannot be used."""
 
     source: str
     side: Side
     model: Any
     unpooled: str | None = None
 
-    def tried(self, **inputs: Tensor) -> Any:  # noqa: ANN401 - an output of the library
-        """What the model makes of an example: so wide it is, whatever its config calls that.
+    def run_example(self, **inputs: Shaped[Tensor, "..."]) -> Any:  # noqa: ANN401 - the library's
+        """The model's output for an example, which has its widths, however its config names them.
 
         A model that cannot be used this way is refused here, not in the midst of a run.
         """
         kind = self.model.config.model_type
         refusal = f"{self.source}: a model of kind {kind} cannot be used as a {self.side} tower"
-        remedy = f"take another model as {KEYS[self.side]}"
+        remedy = f"Take another model as {KEYS[self.side]}."
         try:
             with torch.no_grad():
-                found = self.model(**inputs)
-        except Exception as error:  # what a model needs besides is its own affair
+                output = self.model(**inputs)
+        except Exception as error:  # a model may need other inputs besides
             reason = str(error).partition("\n")[0]
-            raise FormatError(f"{refusal} - {reason} - {remedy}") from error
-        if getattr(found, "last_hidden_state", None) is None:
-            raise FormatError(f"{refusal} - it gives no last hidden states - {remedy}")
-        return found
+            raise FormatError(f"{refusal}, got {reason}. {remedy}") from error
+        if getattr(output, "last_hidden_state", None) is None:
+            raise FormatError(f"{refusal}, it has no last hidden states. {remedy}")
+        return output
 
-    def require_pooled(self, found: Any, instead: str) -> None:  # noqa: ANN401
-        """Refuse to pool where there is no such vector, or one that nobody has trained."""
-        none = all(getattr(found, name, None) is None for name in VECTORS)
+    def require_pooled(self, output: Any, instead: str) -> None:  # noqa: ANN401
+        """Refuse to pool where there is no such vector, or one that was not trained."""
+        none = all(getattr(output, name, None) is None for name in VECTORS)
         if reason := "it has no pooled vector" if none else self.unpooled:
-            raise ConfigError(f"{self.source}: {reason} - set {instead}")
+            raise ConfigError(f"{self.source}: {reason}. Set {instead}.")
 
 
 def library() -> Any:  # noqa: ANN401 - a module that need not be installed has no type
-    """The package `transformers`, or an error that says how to get it."""
+    """The package `transformers`, or an error with the pip line that installs it."""
     try:
         return importlib.import_module("transformers")
     except ImportError as error:
         raise ConfigError(
-            f"a hub backbone needs transformers, which cannot be imported ({error}) - "
-            "pip install 'pcme[hub]'"
+            f"a hub backbone needs transformers, which cannot be imported, got {error}. Run pip "
+            "install 'pcme[hub]'."
         ) from error
 
 
@@ -90,8 +90,8 @@ def load(source: str, side: Side) -> Tower:
     unpooled = [name for name in missing if "pooler" in name.split(".")]
     if strange := [name for name in missing if name not in unpooled]:
         raise FormatError(
-            f"{source}: its weights are not those of its config - it lacks "
-            f"{', '.join(strange[:3])} ({len(strange)} in all) - is it a {side} model?"
+            f"{source}: its weights are not those of its config, it lacks {', '.join(strange[:3])} "
+            f"({len(strange)} in all). Give a {side} model."
         )
     _settle(model)
     _clear(model, unpooled)
@@ -113,30 +113,30 @@ def rebuild(folder: Path, side: Side) -> Tower:
     return Tower(source, side, made.float().eval())
 
 
-def pooled(found: Any) -> Float[Tensor, "b p"]:  # noqa: ANN401 - an output of the library
-    """The one vector of every item, of an output for which `Tower.require_pooled` found one."""
-    values = (getattr(found, name, None) for name in VECTORS)
+def pooled(output: Any) -> Float[Tensor, "b p"]:  # noqa: ANN401 - the library's
+    """The one vector per item, of an output that `Tower.require_pooled` accepted."""
+    values = (getattr(output, name, None) for name in VECTORS)
     vector: Tensor = next(value for value in values if value is not None)
     return vector.flatten(1)
 
 
 def blocks_of(tower: nn.Module) -> Sequence[nn.Module]:
-    """What comes before the layers, the layers, and with the last of them what comes after."""
+    """The modules before the layers, the layers, and with the last layer the modules after it."""
     kinds = (nn.ModuleList, nn.Sequential)
     lists = [part for part in tower.modules() if isinstance(part, kinds) and len(part) > 1]
-    layers = max(lists, key=lambda found: sum(p.numel() for p in found.parameters()), default=None)
+    layers = max(lists, key=lambda part: sum(p.numel() for p in part.parameters()), default=None)
     if layers is None:
         return (tower,)
     parts = _cut(tower, layers)
-    place = parts.index(layers)
-    before, after = nn.ModuleList(parts[:place]), parts[place + 1 :]
+    at = parts.index(layers)
+    before, after = nn.ModuleList(parts[:at]), parts[at + 1 :]
     *lower, last = layers
     return (before, *lower, nn.ModuleList([last, *after]))
 
 
 @contextmanager
 def quiet(package: Any) -> Iterator[None]:  # noqa: ANN401
-    """Without the library's reports and bars, which say nothing that is wrong."""
+    """Without the library's reports and progress bars."""
     logging = package.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -150,24 +150,26 @@ def quiet(package: Any) -> Iterator[None]:  # noqa: ANN401
 
 
 def _require_source(source: object, side: Side) -> None:
-    """Refuse a folder that is not there before it is taken for a hub name, and looked for long."""
+    """Refuse a missing folder before it is taken for a hub name, and looked for on the network."""
     if not isinstance(source, str):
         raise ConfigError(
-            f"{KEYS[side]} must be text - got {source!r} - give a folder, or a hub name"
+            f"{KEYS[side]}: must be text, got {source!r}. Give a folder, or a hub name."
         )
     looks_like_a_path = not source or source[0] in "./~" or source.count("/") > 1
     if looks_like_a_path and not Path(source).is_dir():
-        raise ConfigError(f'source "{source}" is not a folder - give a folder, or a hub name')
+        raise ConfigError(
+            f'{KEYS[side]}: "{source}" is not a folder. Give a folder, or a hub name.'
+        )
 
 
 def _require_side(model: Any, side: Side, source: str) -> None:  # noqa: ANN401
-    """Refuse a text model for images and the reverse, before anything else is missed in it."""
+    """Refuse a text model for images and the reverse, before other errors hide the cause."""
     takes, wanted = model.main_input_name, INPUTS[side]
     if takes != wanted:
         other = next((name for name, taken in INPUTS.items() if taken == takes), takes)
         raise ConfigError(
-            f"{source} is a {other} model ({model.config.model_type}) - {KEYS[side]} needs a "
-            f"{side} tower, which takes {wanted}"
+            f"{KEYS[side]}: must be a {side} model, which takes {wanted}, got the {other} model "
+            f"{source} ({model.config.model_type})."
         )
 
 
@@ -178,21 +180,21 @@ def _explained(source: str) -> Iterator[None]:
     except OSError as error:
         reason = str(error).partition("\n")[0]
         raise DataError(
-            f"{source}: cannot be loaded - {reason} - give a folder written by save_pretrained "
-            "with safetensors, or a hub name and a connection"
+            f"{source}: cannot be loaded, got {reason}. Give a folder written by save_pretrained "
+            "with safetensors, or a hub name and a connection."
         ) from error
     except PcmeError:
         raise
     except Exception as error:  # damaged files can make the library raise nearly anything
         reason = str(error).partition("\n")[0]
         raise FormatError(
-            f"{source}: not a model that transformers can build - {reason} - take a model of the "
-            "kinds CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet or BERT"
+            f"{source}: not a model that transformers can build, got {reason}. Take a model of the "
+            "kinds CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet or BERT."
         ) from error
 
 
 def _own(whole: Any, side: Side) -> Any:  # noqa: ANN401 - a config of the library
-    """The config of one side, so that it hides nothing of a picture and projects as the whole."""
+    """The config of one side: it masks no patches and projects as the whole model does."""
     config = getattr(whole, f"{side}_config", None) or whole
     if hasattr(config, "projection_dim"):
         config.projection_dim = getattr(whole, "projection_dim", config.projection_dim)
@@ -202,7 +204,7 @@ def _own(whole: Any, side: Side) -> Any:  # noqa: ANN401 - a config of the libra
 
 
 def _with_weights(package: Any, source: str, config: Any, side: Side) -> tuple[Any, Any]:  # noqa: ANN401
-    """(model, what the library says of its weights); with its projection where the file has one."""
+    """(model, the library's loading report); with its projection where the file has one."""
     projecting, bare = _projecting(package, config), _kind(package, config)
     for kind in (projecting, bare) if projecting else (bare,):
         with torch.random.fork_rng(devices=[]):  # the library draws what it then overwrites
@@ -235,16 +237,16 @@ def _careful(source: str) -> dict[str, Any]:
 
 
 def _settle(model: nn.Module) -> None:
-    """Copy the weights out of their mapped file: where they lie there, sums round otherwise.
+    """Copy the weights out of their mapped file: sums round by where weights lie in memory.
 
-    A model that was saved and loaded would then differ from this one in the last bit.
+    A model that was saved and loaded would otherwise differ from this one in the last bit.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         tensor.data = tensor.data.clone()
 
 
 def _clear(model: nn.Module, names: Sequence[str]) -> None:
-    """Weights that no file has, and nobody may use, are 0 and not the library's global draw."""
+    """Set weights that no file has, and nothing may use, to 0 instead of the library's draw."""
     with torch.no_grad():
         for name in names:
             model.get_parameter(name).zero_()

@@ -23,7 +23,7 @@ from pcme.training.phases import trained_groups
 from pcme.training.prepare import loader, prepared, validation_features
 from pcme.training.runs import Figures, Reporter, Run
 from pcme.training.state import restore_optimiser, resumed, save
-from pcme.training.steps import take
+from pcme.training.steps import train_step
 
 __all__ = ["train"]
 
@@ -95,7 +95,7 @@ def _run_epoch(
             done = epoch * len(batches) + batch.step
             factor = cosine_with_warmup(done, total=total, warmup=phase.warmup_steps)
             run.within_step = True
-            values = take(run, batch, phase, optimiser, factor)
+            values = train_step(run, batch, phase, optimiser, factor)
             position.step = batch.step + 1  # batches of unusable images alone are passed over
             position.total += 1
             journal.log(run, values)

@@ -64,7 +64,7 @@ def _held(model: Model, phase: Phase) -> list[nn.Module]:
 
     A caption network may have parts that never learn.
     """
-    always = list(model.captions.words.held())
+    always = list(model.captions.words.frozen())
     if phase.backbone == "frozen":
         return [model.images.network, *always]
     if phase.backbone == "all":

@@ -51,8 +51,8 @@ class Precision:
         self._scaler.scale(loss).backward()
         self._scaler.unscale_(optimiser)
 
-    def stepped(self) -> None:
-        """A step was made, or left out because its gradients overflowed: scale accordingly."""
+    def update_scale(self) -> None:
+        """Adapt the scale after a step, or after one left out because its gradients overflowed."""
         if self._scaler is not None:
             self._scaler.update()
 

@@ -24,7 +24,7 @@ from pcme.data.text.word_vectors import Coverage, WordVectors
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.open_run import find_dataset
 from pcme.model import Model
-from pcme.model.frozen import kept, kept_below
+from pcme.model.frozen import cached_features, cached_stages
 from pcme.nn.heads import linear
 from pcme.recipes.schema import Phase, Recipe
 from pcme.training.optim import ExponentialAverage
@@ -109,7 +109,7 @@ def validation_features(run: Run, phase: Phase, reporter: Reporter) -> FeatureRo
     untouched = all(part.backbone == "frozen" and part.task == "match" for part in so_far)
     if run.val_set.image_vectors is not None or not untouched:
         return None
-    return kept(
+    return cached_features(
         run.model,
         run.val_set,
         run.model.transform,
@@ -233,7 +233,7 @@ def _features(
     # What later phases take is kept in the same pass: the backbone runs once for all of them.
     tops = [*_tops_ahead(run, phase), _top(phase)]
     return [
-        kept_below(
+        cached_stages(
             run.model,
             run.train_set,
             transform,

@@ -1,28 +1,31 @@
-"""Steps: one batch forward, backward, clipped and taken; the loss of either task."""
+"""Steps: one batch forward, backward, clipped and applied; the loss of either task."""
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped, UInt8
+from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcme.core.random import numpy_stream, torch_stream
-from pcme.data.images.transforms import normalise
 from pcme.data.loading.batches import Batch
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import DataError
-from pcme.nn.backbone import Features
 from pcme.recipes.schema import Phase
 from pcme.training import checkpoint
 from pcme.training.optim import AdamP, clip_gradients
 from pcme.training.phases import set_mode
 from pcme.training.runs import Run
 
-__all__ = ["take"]
+__all__ = ["train_step"]
 
 
-def take(run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float) -> dict[str, float]:
-    """One batch: forward, backward, clip, update. `factor` is the schedule's, on all rates."""
+def train_step(
+    run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float
+) -> dict[str, float]:
+    """One batch: forward, backward, clip, update; the values to log.
+
+    `factor` is the schedule's, on all rates.
+    """
     set_mode(run.model, phase)
     if phase.task == "labels":
         loss, values = _label_loss(run, batch)
@@ -37,7 +40,7 @@ def take(run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float) 
         optimiser.step()
         if run.average is not None:
             run.average.update(run.model)
-    run.precision.stepped()
+    run.precision.update_scale()
     rate = phase.learning_rate * factor
     return {"loss": loss.item(), **values, "gradient": norm.item(), "learning_rate": rate}
 
@@ -46,7 +49,7 @@ def _label_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
     """How badly the backbone's strongest features name the labels, summed over labels."""
     assert run.probe is not None, "made with the run"
     assert run.train_set.labels is not None, "checked with it"
-    strongest = _sites(run, batch.images).amax(1)
+    strongest = run.model.features(batch.images, precision=run.precision.narrow).amax(1)
     truth = torch.from_numpy(run.train_set.labels.values[batch.image_index]).to(strongest)
     each = F.binary_cross_entropy_with_logits(run.probe(strongest), truth)
     loss = truth.shape[1] * each
@@ -56,12 +59,18 @@ def _label_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
 
 
 def _match_loss(run: Run, batch: Batch, phase: Phase) -> tuple[Float[Tensor, ""], dict[str, float]]:
-    """The objective's loss, and what is worth watching."""
+    """The objective's loss, and the values to log."""
     model, position = run.model, run.position
     inputs, matches = model.method.mixed(
         batch.images, batch.matches, numpy_stream(run.recipe.seed, "mixing", position.total)
     )
-    images, captions = _images(run, inputs, phase), _captions(run, batch)
+    top = phase.backbone if isinstance(phase.backbone, int) else 0
+    images = model.embed_images(inputs, top=top, precision=run.precision.narrow)
+    captions = (
+        model.embed_tokens(batch.tokens, precision=run.precision.narrow)
+        if batch.vectors is None
+        else model.embed_caption_vectors(batch.vectors, precision=run.precision.narrow)
+    )
     generator = torch_stream(run.recipe.seed, "objective", position.total)
     try:
         terms = model.objective(images, captions, matches.to(model.device), generator)
@@ -79,60 +88,21 @@ def _match_loss(run: Run, batch: Batch, phase: Phase) -> tuple[Float[Tensor, ""]
     }
 
 
-def _images(run: Run, inputs: Shaped[Tensor, "b ..."], phase: Phase) -> Embedding:
-    """`Model.embed_images` in the run's precision; what the heads decide is in float32.
-
-    Inputs are 8-bit pixels, or what was kept of a held backbone: its maps, or its last features.
-    """
-    if inputs.dtype == torch.uint8:
-        features = _sites(run, inputs)
-    elif inputs.ndim == 4:
-        assert isinstance(phase.backbone, int), "maps are kept only where the last blocks learn"
-        with run.precision.narrow():
-            maps = inputs.to(run.model.device)
-            features = run.model.images.network.above(maps, phase.backbone).float()
-    else:
-        features = inputs.to(run.model.device)
-    with run.precision.narrow():
-        return run.model.images(features)  # type: ignore[no-any-return]
-
-
-def _captions(run: Run, batch: Batch) -> Embedding:
-    """`Model.embed_tokens` with the words in the run's precision; the heads are in float32."""
-    tower, device, tokens = run.model.captions, run.model.device, batch.tokens
-    with run.precision.narrow():
-        found: Features = (
-            tower.words(tokens.ids.to(device), tokens.lengths.to(device))
-            if batch.vectors is None
-            else tower.words(batch.vectors.to(device))
-        )
-    wide = Features(found.local.float(), found.pooled.float(), found.spread.float(), found.mask)
-    return tower.heads(wide)  # type: ignore[no-any-return]
-
-
-def _sites(run: Run, pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-    """The backbone's features, computed in the run's precision, in float32."""
-    network = run.model.images.network
-    with run.precision.narrow():
-        sites: Tensor = network(normalise(pixels.to(run.model.device), network.mean, network.std))
-    return sites.float()
-
-
 def _spread(side: str, items: Embedding) -> dict[str, float]:
-    """E[log σ], the paper's measure of how wide items are."""
+    """E[log σ], the paper's measure of uncertainty."""
     if not isinstance(items, Gaussian):
         return {}
     return {f"{side}_log_sigma": float(items.log_sigma.detach().mean())}
 
 
-def _not_finite(run: Run, batch: Batch, found: str) -> DataError:
+def _not_finite(run: Run, batch: Batch, values: str) -> DataError:
     return DataError(
-        f"the loss is not finite at step {run.position.total} ({found}) - images "
-        f"{_some(batch.image_index)}, captions {_some(batch.caption_index)} - "
-        f"{checkpoint.last_good(run.checkpoints)}; lower the learning rate, or its sigma_factor"
+        f"the loss is not finite at step {run.position.total}, got {values}; images "
+        f"{_first(batch.image_index)}, captions {_first(batch.caption_index)}. Lower the learning "
+        f"rate, or its sigma_factor; {checkpoint.last_good(run.checkpoints)}."
     )
 
 
-def _some(numbers: np.ndarray) -> str:
-    """The first of them: all of a batch would fill the screen."""
-    return f"{numbers[:8].tolist()}{' ...' if len(numbers) > 8 else ''}"
+def _first(rows: Int64[np.ndarray, " n"]) -> str:
+    """The first rows: all of a batch would fill the screen."""
+    return f"{rows[:8].tolist()}{' ...' if len(rows) > 8 else ''}"

@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from pcme.core import files
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
+from pcme.model.calibration import calibrations
 from pcme.uncertainty.curve import Curve, log_odds
 from pcme.uncertainty.presence import Presence
 from pcme.uncertainty.quantiles import Quantiles, require_rising, share_below
@@ -42,6 +43,7 @@ class Basis:
     """The share of pairs that match."""
 
 
+@calibrations.register("confidence")
 @dataclass(frozen=True)
 class Confidence:
     """What the numbers of one model mean: match probability, width, and when to say "nothing here".

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pcme.nn import captions
+from pcme.nn.backbone import Build
 from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower
 
@@ -20,7 +21,7 @@ def seeded(seed=0):
 def built(name, *, with_sigma=True):
     backbone = captions.create(name, **PARAMS.get(name, {}))
     vectors = torch.randn(9, 6, generator=seeded(1))
-    return backbone.build(vectors, dim=8, with_sigma=with_sigma, generator=seeded())
+    return backbone.build(Build(seeded(), 8, with_sigma, vectors))
 
 
 def batch(name):

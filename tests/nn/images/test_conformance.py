@@ -5,6 +5,7 @@ import safetensors.torch
 import torch
 
 from pcme.nn import images
+from pcme.nn.backbone import Build
 
 # The cheapest member of each family; a backbone that is not named here is built as it is.
 PARAMS = {
@@ -24,7 +25,7 @@ def seeded(seed):
 
 
 def built(name, seed=0):
-    return images.create(name, **PARAMS.get(name, {})).build(seeded(seed))
+    return images.create(name, **PARAMS.get(name, {})).build(Build(seeded(seed)))
 
 
 def batch(name, count, height=64, width=64):

@@ -15,6 +15,7 @@ from pcme.data.text.tokens import Vocab
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 from pcme.model import Model
 from pcme.nn import images
+from pcme.nn.backbone import Build
 from tests.helpers import unless_annotations_are_enforced
 from tests.nn import tiny
 
@@ -25,7 +26,7 @@ every_tower = pytest.mark.parametrize("make", TOWERS, ids=lambda make: make.__na
 
 def build(folder, **params):
     backbone = images.create("hub", source=str(folder), **params)
-    return backbone.build(torch.Generator().manual_seed(0)).eval()
+    return backbone.build(Build(torch.Generator().manual_seed(0))).eval()
 
 
 def pictures(count=2):
@@ -78,16 +79,14 @@ def test_a_tower_that_was_saved_alone_has_its_own_vector(tmp_path):
 def test_a_projection_that_would_be_lost_is_not(tmp_path):
     tiny.saved(tiny.chinese_clip, tmp_path, colours=COLOURS)
     assert build(tmp_path).features == 16
-    with pytest.raises(ConfigError, match=r'needs a projection .* set image\.sites="grid"'):
+    with pytest.raises(ConfigError, match=r'needs a projection .*image\.sites="grid"'):
         build(tmp_path, sites="vector")
 
 
 def test_a_pooling_layer_without_weights_pools_nothing(tmp_path):
     tiny.saved(tiny.vit_classifier, tmp_path)
     assert build(tmp_path).features == 16
-    with pytest.raises(
-        ConfigError, match=r'no weights for its pooling layer - set image\.sites="grid"'
-    ):
+    with pytest.raises(ConfigError, match=r'no weights for its pooling layer.*image\.sites="grid"'):
         build(tmp_path, sites="vector")
 
 
@@ -182,23 +181,20 @@ def test_nothing_is_drawn_from_the_global_stream(tmp_path):
 
 def test_a_picture_of_another_size_says_what_to_set(tmp_path):
     tiny.saved(tiny.vit, tmp_path)
-    wrong = r"pictures are 24x24 pixels, the tower takes 16x16 - set augment\.size=16"
-    with pytest.raises(ShapeError, match=wrong):
+    with pytest.raises(ShapeError, match=r"got 24x24.*augment\.size=16"):
         build(tmp_path)(torch.zeros(1, 3, 24, 24))
 
 
 def test_a_text_model_is_not_asked_for_pictures(tmp_path):
     tiny.saved(tiny.bert, tmp_path)
-    with pytest.raises(
-        ConfigError, match=r"is a text model \(bert\) - image\.source needs a vision tower"
-    ):
+    with pytest.raises(ConfigError, match=r"image\.source: must be a vision model.*text model"):
         build(tmp_path)
 
 
 def test_a_tower_that_needs_more_than_pixels_is_refused(tmp_path):
     tiny.saved(tiny.siglip2, tmp_path, colours=COLOURS)
     with pytest.raises(
-        FormatError, match=r"siglip2_vision_model cannot be used as a vision tower .* image\.source"
+        FormatError, match=r"siglip2_vision_model cannot be used as a vision tower.*image\.source"
     ):
         build(tmp_path)
 
@@ -206,8 +202,8 @@ def test_a_tower_that_needs_more_than_pixels_is_refused(tmp_path):
 @unless_annotations_are_enforced
 @pytest.mark.parametrize("source", [7, None, ["x"]])
 def test_a_source_is_text(source):
-    with pytest.raises(ConfigError, match=r"image\.source must be text - got"):
-        images.create("hub", source=source).build(torch.Generator())
+    with pytest.raises(ConfigError, match=r"image\.source: must be text"):
+        images.create("hub", source=source).build(Build(torch.Generator()))
 
 
 def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
@@ -231,7 +227,7 @@ def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
 
 
 def test_a_missing_folder_is_not_taken_for_a_hub_name(tmp_path):
-    with pytest.raises(ConfigError, match="is not a folder - give a folder, or a hub name"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         build(tmp_path / "none")
 
 
@@ -269,7 +265,7 @@ def test_weights_of_another_model_are_refused(tmp_path):
     tiny.saved(tiny.vit, tmp_path)
     tiny.saved(tiny.bert, tmp_path / "bert")
     (tmp_path / "bert" / "model.safetensors").replace(tmp_path / "model.safetensors")
-    with pytest.raises(FormatError, match="its weights are not those of its config - it lacks"):
+    with pytest.raises(FormatError, match="not those of its config"):
         build(tmp_path)
 
 
@@ -281,5 +277,5 @@ def test_without_the_package_the_error_says_how_to_get_it(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("wrong", [{"sites": "some"}, {"sources": "x"}])
 def test_wrong_parameters_are_named(wrong):
-    with pytest.raises(ConfigError, match=r"sites must be one of|is not a field"):
+    with pytest.raises(ConfigError, match=r"sites: must be one of|is not a field"):
         images.create("hub", **{"source": "x", **wrong})

@@ -5,12 +5,17 @@ import torch
 
 from pcme.errors import ConfigError
 from pcme.nn import images
+from pcme.nn.backbone import Build
 
 LITE = [{"kind": "efficientnet-lite", "variant": n, "pretrained": False} for n in (0, 1, 2)]
 
 
 def build(parts, seed=0):
-    return images.create("joined", parts=parts).build(torch.Generator().manual_seed(seed)).eval()
+    return (
+        images.create("joined", parts=parts)
+        .build(Build(torch.Generator().manual_seed(seed)))
+        .eval()
+    )
 
 
 def pictures(size=96):
@@ -50,7 +55,7 @@ def test_the_blocks_are_those_of_all_and_learn():
         ("efficientnet-lite", "two or more"),
         ([{"variant": 0}, LITE[0]], "two or more"),
         ([{"kind": "precomputed", "features": 4}, LITE[0]], "cannot be joined"),
-        ([{"kind": "resnet", "depth": 18}, LITE[0]], "as many blocks each"),
+        ([{"kind": "resnet", "depth": 18}, LITE[0]], "as many blocks"),
         ([{"kind": "efficientnet-light"}, LITE[0]], "Did you mean"),
     ],
 )

@@ -1,4 +1,4 @@
-"""GRU: word vectors, and a bidirectional GRU for each of mean and log σ.
+"""GRU: word vectors, and a bidirectional GRU each for mean and log σ.
 
 The sites for attention are the word vectors themselves; the sentence vectors are the bases of the
 two heads, which share nothing but the words. Paper: §3.1.1, §3.2.1.
@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from pcme.errors import ConfigError
-from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.core.checks import require, require_known
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 from pcme.nn.recurrent import StackedBiGRU
 
 __all__ = ["GRU", "WordGRU"]
@@ -24,7 +24,7 @@ ReadOut = Literal["final", "last-word"]
 class WordGRU(CaptionNetwork):
     """From ids and lengths to features; `with_sigma` adds the second GRU.
 
-    `readout` says where the sentence vectors are read: "final", each direction after its last step;
+    `readout` is where the sentence vectors are read: "final", each direction after its last step;
     or "last-word", both at the last word, as in the authors' code: the backward half has then seen
     that word alone, which is always `<end>` (docs/science/errata.md).
 
@@ -46,8 +46,7 @@ class WordGRU(CaptionNetwork):
         readout: ReadOut = "final",
     ) -> None:
         super().__init__()
-        if dim % 2:
-            raise ConfigError(f"dim must be even, one half for each direction - got {dim}")
+        require("dim", dim % 2 == 0, "even, one half per direction", dim)
         self.features, self.pooled, self.readout = vectors.shape[1], dim, readout
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
         stacks = 2 if with_sigma else 1
@@ -89,19 +88,15 @@ class GRU(CaptionBackbone):
     readout: ReadOut = "final"
 
     def __post_init__(self) -> None:
-        if self.readout not in get_args(ReadOut):
-            known = ", ".join(get_args(ReadOut))
-            raise ConfigError(f'readout must be one of {known} - got "{self.readout}"')
+        require_known("readout", self.readout, get_args(ReadOut))
 
-    def build(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        with_sigma: bool,
-        generator: torch.Generator,
-    ) -> WordGRU:
+    def build(self, context: Build) -> WordGRU:
         """The network; weights are drawn as in nn.GRU."""
+        assert context.word_vectors is not None, "a model always has them"
         return WordGRU(
-            vectors, dim=dim, with_sigma=with_sigma, generator=generator, readout=self.readout
+            context.word_vectors,
+            dim=context.dim,
+            with_sigma=context.with_sigma,
+            generator=context.generator,
+            readout=self.readout,
         )

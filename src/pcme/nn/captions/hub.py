@@ -13,10 +13,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
+from pcme.core.checks import require_known
 from pcme.data.text.tokens import UNKNOWN, Tokeniser, Tokens
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.errors import DataError, FormatError
 from pcme.nn import transformers_towers
-from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 from pcme.nn.transformers_towers import Tower
 
 __all__ = ["Hub", "HubCaptions", "Subwords"]
@@ -24,7 +25,7 @@ __all__ = ["Hub", "HubCaptions", "Subwords"]
 Pool = Literal["auto", "mean", "pooler"]
 
 LONGEST = 512
-"""Tokens of a caption where neither tokeniser nor config knows a limit."""
+"""The limit on tokens per caption where neither tokeniser nor config has one."""
 
 
 class Subwords:
@@ -50,8 +51,8 @@ class Subwords:
     def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
         """The ids with the tokeniser's own marks, padded to the longest, or to a fixed length."""
         # Neither padded nor cut by the library: that changes its state, which threads share.
-        found = self.tokenizer(list(map(self._text, sentences)), padding=False, truncation=False)
-        rows = [self._cut(row) for row in found["input_ids"]]
+        encoded = self.tokenizer(list(map(self._text, sentences)), padding=False, truncation=False)
+        rows = [self._cut(row) for row in encoded["input_ids"]]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         size = self.longest if self.fixed else max(map(len, rows), default=0)
         padded = [row + [self.pad or 0] * (size - len(row)) for row in rows]
@@ -80,11 +81,11 @@ class HubCaptions(CaptionNetwork):
         self.masks = not kind.startswith("siglip")  # those are trained on padding and see it
         example = subwords.encode_batch([["a"]])
         mask = _mask(example.ids, example.lengths)
-        found = tower.tried(**self._inputs(example.ids, mask))
+        output = tower.run_example(**self._inputs(example.ids, mask))
         if self.pool == "pooler":
-            tower.require_pooled(found, 'caption.pool="mean"')
-        self.features = found.last_hidden_state.shape[-1]
-        self.pooled = self._vector(found, mask).shape[-1]
+            tower.require_pooled(output, 'caption.pool="mean"')
+        self.features = output.last_hidden_state.shape[-1]
+        self.pooled = self._vector(output, mask).shape[-1]
 
     def forward(
         self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
@@ -93,11 +94,11 @@ class HubCaptions(CaptionNetwork):
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])
         mask = _mask(inputs, lengths)
-        found = self.tower(**self._inputs(inputs, mask))
-        pooled = self._vector(found, mask)
-        return Features(found.last_hidden_state, pooled, pooled, mask)
+        output = self.tower(**self._inputs(inputs, mask))
+        pooled = self._vector(output, mask)
+        return Features(output.last_hidden_state, pooled, pooled, mask)
 
-    def held(self) -> Sequence[nn.Module]:
+    def frozen(self) -> Sequence[nn.Module]:
         """The tower, unless it is to be trained."""
         return () if self.train_tower else (self.tower,)
 
@@ -116,10 +117,10 @@ class HubCaptions(CaptionNetwork):
     def _inputs(self, ids: Int64[Tensor, "b l"], mask: Bool[Tensor, "b l"]) -> dict[str, Tensor]:
         return {"input_ids": ids} | ({"attention_mask": mask.long()} if self.masks else {})
 
-    def _vector(self, found: Any, mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b p"]:  # noqa: ANN401
+    def _vector(self, output: Any, mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b p"]:  # noqa: ANN401
         if self.pool == "pooler":
-            return transformers_towers.pooled(found)
-        sites: Tensor = found.last_hidden_state
+            return transformers_towers.pooled(output)
+        sites: Tensor = output.last_hidden_state
         return torch.where(mask[..., None], sites, 0).sum(1) / mask.sum(1, keepdim=True)
 
 
@@ -138,22 +139,13 @@ class Hub(CaptionBackbone):
     pool: Pool = "auto"
 
     def __post_init__(self) -> None:
-        if self.pool not in get_args(Pool):
-            known = ", ".join(get_args(Pool))
-            raise ConfigError(f'pool must be one of {known} - got "{self.pool}"')
+        require_known("pool", self.pool, get_args(Pool))
 
-    def stored(self, folder: Path) -> CaptionBackbone:
-        """From the files in the model's folder: the source need not be there any more."""
-        return _Stored(folder, self.train, self.pool)
+    def without_weights(self, folder: Path | None = None) -> CaptionBackbone:
+        """From the files in the model's folder: the source is then not needed."""
+        return self if folder is None else _Stored(folder, self.train, self.pool)
 
-    def build(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        with_sigma: bool,
-        generator: torch.Generator,
-    ) -> HubCaptions:
+    def build(self, context: Build) -> HubCaptions:
         """The tower with its weights; word vectors are not used."""
         tower = transformers_towers.load(self.source, "text")
         return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
@@ -161,20 +153,13 @@ class Hub(CaptionBackbone):
 
 @dataclass(frozen=True)
 class _Stored(CaptionBackbone):
-    """A tower that was saved with a model of ours, whose weights follow."""
+    """A tower that was saved with a model, whose weights follow."""
 
     folder: Path
     train: bool
     pool: Pool
 
-    def build(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        with_sigma: bool,
-        generator: torch.Generator,
-    ) -> HubCaptions:
+    def build(self, context: Build) -> HubCaptions:
         """The tower without its weights."""
         tower = transformers_towers.rebuild(self.folder, "text")
         return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
@@ -191,20 +176,21 @@ def _subwords(tower: Tower) -> Subwords:
     except OSError as error:
         reason = str(error).partition("\n")[0]
         raise DataError(
-            f"{source}: its tokeniser cannot be loaded - {reason} - save it into the folder too"
+            f"{source}: its tokeniser cannot be loaded, got {reason}. Save it into the folder too."
         ) from error
     except Exception as error:  # damaged files can make the library raise nearly anything
         raise FormatError(
-            f"{source}: its tokeniser is damaged, or not one of transformers - {error}"
+            f"{source}: its tokeniser is damaged, or not one of transformers, got {error}. Save it "
+            "again."
         ) from error
     known = getattr(config, "vocab_size", None)
     if known is not None and len(tokenizer) > known:
         raise FormatError(
-            f"{source}: its tokeniser has {len(tokenizer):,} tokens, the tower {known:,} - they "
-            "are not of one model"
+            f"{source}: its tokeniser must have at most the tower's {known:,} tokens, got "
+            f"{len(tokenizer):,}. Take both from one model."
         )
     fixed = str(config.model_type).startswith("siglip")
-    longest = int(min(tokenizer.model_max_length, _places(tower.model)))
+    longest = int(min(tokenizer.model_max_length, _longest(tower.model)))
     return Subwords(tokenizer, longest, fixed=fixed)
 
 
@@ -212,16 +198,16 @@ def _require_tokeniser(folder: Path) -> None:
     """Refuse a folder without one: the library would make an empty one and say nothing."""
     files = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model")
     if folder.is_dir() and not any((folder / name).is_file() for name in files):
-        raise DataError(f"{folder}: it has no tokeniser - save the tower's own into the folder")
+        raise DataError(f"{folder}: no tokeniser. Save the tower's own into the folder.")
 
 
-def _places(model: nn.Module) -> int:
+def _longest(model: nn.Module) -> int:
     """The most tokens that the tower takes.
 
     A table of positions that keeps a row for padding, as RoBERTa's, counts from the row after it.
     """
     config: Any = model.config
-    places = getattr(config, "max_position_embeddings", None) or LONGEST
+    limit = getattr(config, "max_position_embeddings", None) or LONGEST
     padded = [
         table.num_embeddings - table.padding_idx - 1
         for name, table in model.named_modules()
@@ -229,7 +215,7 @@ def _places(model: nn.Module) -> int:
         and name.endswith("position_embeddings")
         and table.padding_idx is not None
     ]
-    return min([places, *padded])
+    return min([limit, *padded])
 
 
 def _mask(ids: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Bool[Tensor, "b l"]:

@@ -1,17 +1,18 @@
-"""Precomputed: captions given as vectors, for who has them from another model (CLIP, a BERT).
+"""Precomputed: captions given as vectors that another model computed (CLIP, a BERT).
 
-A caption is one vector, or one for each of its tokens. The heads then do what they do for images:
-they attend over the tokens and project their mean.
+A caption is one vector, or one per token. The heads do as for images: they attend over the tokens
+and project their mean.
 """
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Int64, Shaped
 from torch import Tensor
 
-from pcme.errors import ConfigError, ShapeError
-from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.core.checks import require
+from pcme.errors import ShapeError
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 
 __all__ = ["Precomputed", "PrecomputedCaptions"]
 
@@ -40,19 +41,19 @@ class PrecomputedCaptions(CaptionNetwork):
         if sites.ndim != 3 or sites.shape[-1] != self.features or not sites.is_floating_point():
             raise ShapeError(
                 f"precomputed captions must be numbers of shape [b, {self.features}] or [b, l, "
-                f"{self.features}] - got {inputs.dtype} {list(inputs.shape)} - set `features` to "
-                "the width they were stored with"
+                f"{self.features}], got {inputs.dtype} {list(inputs.shape)}. Set "
+                "caption.features to the width they were stored with."
             )
         if lengths is None:
             pooled = sites.mean(1)
             return Features(sites, pooled, pooled)
         if not 1 <= int(lengths.min()) <= int(lengths.max()) <= sites.shape[1]:
             raise ShapeError(
-                f"lengths must be from 1 to {sites.shape[1]}, the tokens given - got "
-                f"{int(lengths.min())} to {int(lengths.max())}"
+                f"lengths must be from 1 to {sites.shape[1]}, the tokens given, got "
+                f"{int(lengths.min())} to {int(lengths.max())}."
             )
         mask = torch.arange(sites.shape[1], device=sites.device)[None] < lengths[:, None]
-        # Not a product with the mask: what pads a file may be anything, even not a number.
+        # Not a product with the mask: padding may be anything, even NaN.
         there = torch.where(mask[..., None], sites, 0)
         pooled = there.sum(1) / lengths[:, None]
         return Features(there, pooled, pooled, mask)
@@ -66,16 +67,8 @@ class Precomputed(CaptionBackbone):
     features: int
 
     def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ConfigError(f"features must be at least 1 - got {self.features}")
+        require("features", self.features >= 1, "at least 1", self.features)
 
-    def build(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        with_sigma: bool,
-        generator: torch.Generator,
-    ) -> PrecomputedCaptions:
+    def build(self, context: Build) -> PrecomputedCaptions:
         """The identity; nothing is drawn, and there are no words."""
         return PrecomputedCaptions(self.features)

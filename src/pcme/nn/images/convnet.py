@@ -1,20 +1,26 @@
-"""ConvNet: a few convolutions, for small pictures and a processor without a graphics card."""
+"""ConvNet: a few convolutions, for small images and a processor without a graphics card."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pcme.errors import ConfigError
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.core.checks import require
+from pcme.nn.backbone import (
+    Build,
+    ImageBackbone,
+    ImageNetwork,
+    draw_convolutions,
+    image_backbones,
+    unset,
+)
 
 __all__ = ["ConvNet", "ConvNetwork"]
 
 
 class ConvNetwork(ImageNetwork):
-    """Blocks of convolution 3x3, batch norm and ReLU; each but the last halves the picture.
+    """Blocks of convolution 3x3, batch norm and ReLU; each but the last halves the image.
 
     Four blocks make 8x8 sites of 64x64 pixels.
     """
@@ -33,32 +39,25 @@ class ConvNetwork(ImageNetwork):
         return self.above(pixels, len(self.stack))
 
     def blocks(self) -> Sequence[nn.Module]:
-        """The blocks, one for each width."""
+        """The blocks, one per width."""
         return tuple(self.stack)
 
 
 @image_backbones.register("convnet")
 @dataclass(frozen=True)
 class ConvNet(ImageBackbone):
-    """A small network trained from scratch: one 3x3 convolution for each of the widths."""
+    """A small network trained from scratch: one 3x3 convolution per width."""
 
     widths: Sequence[int] = (32, 64, 128, 192)
 
     def __post_init__(self) -> None:
-        if not self.widths or min(self.widths) < 1:
-            raise ConfigError(f"widths must be one or more numbers from 1 - got {self.widths}")
+        valid = bool(self.widths) and min(self.widths) >= 1
+        require("widths", valid, "one or more numbers from 1", self.widths)
 
-    def build(self, generator: torch.Generator) -> ConvNetwork:
-        """The network, with Kaiming-normal weights (He et al. 2015)."""
-        # A layer made on a real device would draw its first weights from the global stream.
-        with torch.device("meta"):
-            network = ConvNetwork(self.widths)
-        network.to_empty(device="cpu")
-        for module in network.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
-            elif isinstance(module, nn.BatchNorm2d):
-                module.reset_parameters()
+    def build(self, context: Build) -> ConvNetwork:
+        """The network, with Kaiming-normal weights."""
+        network = unset(lambda: ConvNetwork(self.widths))
+        draw_convolutions(network, context.generator)
         return network
 
 

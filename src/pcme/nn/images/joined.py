@@ -1,24 +1,25 @@
 """Joined: several backbones side by side; a site has the features of all of them.
 
-Networks that were trained apart err apart: what the one takes for a feature of a bird and is an
-accident of the picture, the other does not. Each is still its own: they meet in the heads.
+Networks that were trained apart err apart. Each keeps its own blocks: they meet in the heads.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pcme.core.checks import require
 from pcme.errors import ConfigError
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import Backbone, Build, ImageBackbone, ImageNetwork, image_backbones
 
 __all__ = ["Joined", "JoinedNetwork"]
 
 PROBED = 64
-"""Pixels a side of the picture by which the widths of maps are learned."""
+"""Pixels per side of the image that is used to find the widths of maps."""
 
 
 class _SideBySide(nn.Module):
@@ -68,38 +69,33 @@ class Joined(ImageBackbone):
 
     def __post_init__(self) -> None:
         listed = isinstance(self.parts, (list, tuple)) and len(self.parts) > 1
-        if not listed or not all(
-            isinstance(part, Mapping) and "kind" in part for part in self.parts
-        ):
-            raise ConfigError(
-                'parts must be two or more backbones, as [{"kind": "resnet"}, ...] - got '
-                f"{self.parts!r:.80}"
-            )
+        valid = listed and all(isinstance(part, Mapping) and "kind" in part for part in self.parts)
+        rule = 'two or more backbones, as [{"kind": "resnet"}, ...]'
+        require("parts", valid, rule, f"{self.parts!r:.80}")
 
-    def bare(self) -> "ImageBackbone":
+    def without_weights(self, folder: Path | None = None) -> ImageBackbone:
         """All of them without weights from elsewhere."""
-        return _Built([backbone.bare() for backbone in self._backbones()])
+        return _Built([backbone.without_weights() for backbone in self._backbones()])
 
-    def build(self, generator: torch.Generator) -> JoinedNetwork:
+    def build(self, context: Build) -> JoinedNetwork:
         """The networks, with their weights."""
-        return _Built(self._backbones()).build(generator)
+        return _Built(self._backbones()).build(context)
 
-    def _backbones(self) -> list[ImageBackbone]:
-        parts = [dict(part) for part in self.parts]
-        return [image_backbones.create(part.pop("kind"), **part) for part in parts]
+    def _backbones(self) -> list[Backbone[ImageNetwork]]:
+        return [image_backbones.from_record(part) for part in self.parts]
 
 
 @dataclass(frozen=True)
 class _Built(ImageBackbone):
-    backbones: Sequence[ImageBackbone]
+    backbones: Sequence[Backbone[ImageNetwork]]
 
-    def build(self, generator: torch.Generator) -> JoinedNetwork:
-        networks = [backbone.build(generator) for backbone in self.backbones]
+    def build(self, context: Build) -> JoinedNetwork:
+        networks = [backbone.build(context) for backbone in self.backbones]
         for network in networks:
             if not network.chained:
                 raise ConfigError(
-                    f"{type(network).__name__} cannot be joined, for it is no chain of blocks - "
-                    "join backbones of the kinds efficientnet-lite or resnet"
+                    f"{type(network).__name__} cannot be joined, it is no chain of blocks. Join "
+                    "backbones of the kinds efficientnet-lite or resnet."
                 )
         _require_alike(networks)
         return JoinedNetwork(networks)
@@ -109,10 +105,7 @@ def _require_alike(networks: Sequence[ImageNetwork]) -> None:
     kinds = {(len(network.blocks()), network.mean, network.std) for network in networks}
     if len(kinds) > 1:
         found = "; ".join(f"{blocks} blocks, colours {mean} {std}" for blocks, mean, std in kinds)
-        raise ConfigError(
-            "backbones that are joined have as many blocks each, and the same colours - got "
-            f"{found}"
-        )
+        raise ConfigError(f"joined backbones must have as many blocks and one norm, got {found}.")
 
 
 @torch.no_grad()

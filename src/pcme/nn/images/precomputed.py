@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pcme.errors import ConfigError, ShapeError
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.core.checks import require
+from pcme.errors import ShapeError
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 
 __all__ = ["Precomputed", "PrecomputedNetwork"]
 
@@ -25,11 +25,11 @@ class PrecomputedNetwork(ImageNetwork):
         self.features = features
 
     def forward(self, pixels: Float[Tensor, "b s d"]) -> Float[Tensor, "b s d"]:
-        """The features themselves, which take the place of the pixels."""
+        """The features themselves, given instead of pixels."""
         if pixels.ndim != 3 or pixels.shape[-1] != self.features:
             raise ShapeError(
-                f"precomputed features must have shape [b, s, {self.features}] - got "
-                f"{list(pixels.shape)} - set `features` to the width they were stored with"
+                f"precomputed features must have shape [b, s, {self.features}], got "
+                f"{list(pixels.shape)}. Set image.features to the width they were stored with."
             )
         return pixels
 
@@ -41,14 +41,13 @@ class PrecomputedNetwork(ImageNetwork):
 @image_backbones.register("precomputed")
 @dataclass(frozen=True)
 class Precomputed(ImageBackbone):
-    """The features are given, `features` numbers a site, and pass through unchanged."""
+    """The features are given, `features` numbers per site, and pass through unchanged."""
 
     features: int
 
     def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ConfigError(f"features must be at least 1 - got {self.features}")
+        require("features", self.features >= 1, "at least 1", self.features)
 
-    def build(self, generator: torch.Generator) -> PrecomputedNetwork:
+    def build(self, context: Build) -> PrecomputedNetwork:
         """The identity; nothing is drawn."""
         return PrecomputedNetwork(self.features)

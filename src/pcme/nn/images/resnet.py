@@ -10,13 +10,21 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pcme.errors import ConfigError, FormatError
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.core.checks import require_known
+from pcme.errors import FormatError
+from pcme.nn.backbone import (
+    Build,
+    ImageBackbone,
+    ImageNetwork,
+    draw_convolutions,
+    image_backbones,
+    unset,
+)
 
 __all__ = ["ResNet", "ResNetwork"]
 
@@ -40,7 +48,16 @@ SHAPES: dict[int, _Shape] = {
 WIDTHS = (64, 128, 256, 512)
 
 
-class _Basic(nn.Module):
+class _Residual(nn.Module):
+    downsample: nn.Sequential | None
+
+    def _added(
+        self, x: Float[Tensor, "b c h w"], y: Float[Tensor, "b d i j"]
+    ) -> Float[Tensor, "b d i j"]:
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
+
+
+class _Basic(_Residual):
     """Two 3x3 convolutions, added to their input."""
 
     expansion = 1
@@ -55,11 +72,10 @@ class _Basic(nn.Module):
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d i j"]:
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        y = self.bn2(self.conv2(y))
-        return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
+        return self._added(x, self.bn2(self.conv2(y)))
 
 
-class _Bottleneck(nn.Module):
+class _Bottleneck(_Residual):
     """A 3x3 convolution between two 1x1 ones, added to their input."""
 
     expansion = 4
@@ -77,8 +93,7 @@ class _Bottleneck(nn.Module):
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d i j"]:
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
         y = F.relu(self.bn2(self.conv2(y)), inplace=True)
-        y = self.bn3(self.conv3(y))
-        return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
+        return self._added(x, self.bn3(self.conv3(y)))
 
 
 class ResNetwork(ImageNetwork):
@@ -121,22 +136,17 @@ class ResNet(ImageBackbone):
     weights: str | Path | None = None
 
     def __post_init__(self) -> None:
-        if self.depth not in SHAPES:
-            known = ", ".join(map(str, SHAPES))
-            raise ConfigError(f"depth must be one of {known} - got {self.depth}")
+        require_known("depth", self.depth, tuple(SHAPES))
 
-    def bare(self) -> "ResNet":
-        """Without the file, which need not be there any more."""
+    def without_weights(self, folder: Path | None = None) -> "ResNet":
+        """Without the file, which is then not needed."""
         return replace(self, weights=None)
 
-    def build(self, generator: torch.Generator) -> ResNetwork:
-        """The network, with the weights of the file or Kaiming-normal ones (He et al. 2015)."""
-        # A layer made on a real device would draw its first weights from the global stream.
-        with torch.device("meta"):
-            network = ResNetwork(self.depth)
-        network.to_empty(device="cpu")
+    def build(self, context: Build) -> ResNetwork:
+        """The network, with the weights of the file or Kaiming-normal ones."""
+        network = unset(lambda: ResNetwork(self.depth))
         if self.weights is None:
-            _draw(network, generator)
+            draw_convolutions(network, context.generator, mode="fan_out")
         else:
             _load(network, Path(self.weights))
         return network
@@ -157,16 +167,6 @@ def _stage(
     return nn.Sequential(kind(inputs, width, stride), *others)
 
 
-def _draw(network: ResNetwork, generator: torch.Generator) -> None:
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(
-                module.weight, mode="fan_out", nonlinearity="relu", generator=generator
-            )
-        elif isinstance(module, nn.BatchNorm2d):
-            module.reset_parameters()
-
-
 def _load(network: ResNetwork, path: Path) -> None:
     """Copy a file's weights into the network, which must be exactly those it has."""
     state = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
@@ -183,31 +183,31 @@ def _load(network: ResNetwork, path: Path) -> None:
         if names:
             listing = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             raise FormatError(
-                f"{path}: not the weights of this ResNet - it {fault} {listing} "
-                f"({len(names)} in all) - give the file of the same depth"
+                f"{path}: not the weights of this ResNet, it {fault} {listing} ({len(names)} in "
+                "all). Give the file of the same depth."
             )
     # Old files count no batches; what the network holds now is uninitialised memory.
     network.load_state_dict({name: torch.zeros((), dtype=torch.long) for name in counters} | state)
 
 
-def _read(path: Path) -> Mapping[str, Tensor]:
+def _read(path: Path) -> Mapping[str, Shaped[Tensor, "..."]]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise FormatError(
-            f"{path}: cannot be read - {error.strerror or error} - check the path"
+            f"{path}: cannot be read, got {error.strerror or error}. Check the path."
         ) from error
     except Exception as error:  # damaged bytes can make the readers raise nearly anything
         raise FormatError(
-            f"{path}: damaged, or not a file of tensors alone - {type(error).__name__} - "
-            "fetch it again, or save it with torch.save(model.state_dict(), path)"
+            f"{path}: damaged, or not a file of tensors alone, got {type(error).__name__}. "
+            "Download it again, or save it with torch.save(model.state_dict(), path)."
         ) from error
     if not _is_state_dict(state):
         raise FormatError(
-            f"{path}: not a state dict - it holds {_contents(state)} - "
-            "save it with torch.save(model.state_dict(), path)"
+            f"{path}: not a state dict, got {_contents(state)}. Save it with "
+            "torch.save(model.state_dict(), path)."
         )
     return cast("Mapping[str, Tensor]", state)
 

@@ -7,6 +7,7 @@ beside every build of torch.
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pcme.errors import ConfigError
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.transformers_towers import blocks_of
 
 __all__ = ["Timm", "TimmNetwork"]
@@ -39,7 +40,7 @@ class TimmNetwork(ImageNetwork):
         return found.flatten(2).transpose(1, 2) if first else found.flatten(1, 2)
 
     def extra_repr(self) -> str:
-        """What else decides about the features, by which those that are kept are known."""
+        """The rest of what decides the features, for the key of their cache."""
         return f"mean={self.mean}, std={self.std}"
 
     def blocks(self) -> Sequence[nn.Module]:
@@ -55,21 +56,21 @@ class Timm(ImageBackbone):
     model: str
     pretrained: bool = True
 
-    def bare(self) -> "Timm":
-        """Without weights: the model's own follow."""
+    def without_weights(self, folder: Path | None = None) -> "Timm":
+        """Without timm's weights: the model's own follow."""
         return replace(self, pretrained=False)
 
-    def build(self, generator: torch.Generator) -> TimmNetwork:
+    def build(self, context: Build) -> TimmNetwork:
         """The model; without weights of its own it must be loaded next, for timm draws globally."""
         try:
             timm = importlib.import_module("timm")
         except (ImportError, RuntimeError) as error:  # torchvision beside the wrong torch
             raise ConfigError(
-                f"a timm backbone needs timm, which cannot be imported ({error}) - pip install "
-                "'pcme[timm]', with a torchvision that fits your torch"
+                f"a timm backbone needs timm, which cannot be imported, got {error}. Run "
+                "pip install 'pcme[timm]', with a torchvision that fits your torch."
             ) from error
         if not timm.is_model(self.model):
-            raise ConfigError(f'timm has no model "{self.model}" - see timm.list_models()')
+            raise ConfigError(f'timm has no model "{self.model}". See timm.list_models().')
         with torch.random.fork_rng(devices=[]):
             return TimmNetwork(
                 timm.create_model(self.model, pretrained=self.pretrained, num_classes=0)
