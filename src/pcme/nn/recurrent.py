@@ -130,14 +130,7 @@ class _Recurrence(torch.autograd.Function):
     def backward(
         ctx: Any,  # noqa: ANN401
         final: Float[Tensor, "r b h"],
-    ) -> tuple[
-        Float[Tensor, "r n gates"],
-        Float[Tensor, "r gates h"],
-        Float[Tensor, "r gates"],
-        None,
-        None,
-        None,
-    ]:
+    ) -> tuple[Gradient, Gradient, Gradient, None, None, None]:
         """The gradients with respect to gates, weight and bias."""
         gates, own_new, before, weight = ctx.saved_tensors
         rows, size = len(gates), weight.shape[2]
