@@ -1,5 +1,6 @@
 """Readers of NumPy and Parquet files of vectors, with errors that name the file and the column."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +12,10 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Float32
 
 from pcme.errors import DataError, FormatError
-from pcme.index.rows import metadata_table, without_row_numbers
+from pcme.index.rows import metadata_table
 
-__all__ = ["first_present", "map_numpy", "metadata_in", "open_parquet", "texts_in", "vectors_in"]
+ROW_NUMBER = re.compile(r"\s*|__index_level_\d+__")
+"""The names that pandas gives to row numbers: empty in CSV, the other in Parquet."""
 
 
 def map_numpy(path: Path) -> Float[np.ndarray, "n d"]:
@@ -78,6 +80,22 @@ def vectors_in(table: pa.Table, name: str, path: Path) -> Float32[np.ndarray, "n
         raise FormatError(f'{path}: the vectors of "{name}" must have one length, got {lengths}.')
     flat = pc.list_flatten(column).to_numpy()  # Arrow's memory is read-only, torch wants its own
     return np.require(flat, np.float32, ["C", "W"]).reshape(-1, lengths[0])
+
+
+def with_columns(table: pa.Table | None, more: pa.Table | None) -> pa.Table | None:
+    """The columns of both; where both have one, that of `more`."""
+    if table is None or more is None:
+        return table if more is None else more
+    for name in table.column_names:
+        if name not in more.column_names:
+            more = more.append_column(name, table[name])
+    return more
+
+
+def without_row_numbers(table: pa.Table) -> pa.Table:
+    """The table without the row numbers that pandas adds to what it writes."""
+    names = table.column_names
+    return table.select([n for n, name in enumerate(names) if not ROW_NUMBER.fullmatch(name)])
 
 
 def metadata_in(table: pa.Table, used: set[str | None]) -> pa.Table | None:

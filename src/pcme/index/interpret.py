@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from pcme.errors import ConfigError
 from pcme.index.hits import Hit, Hits, QueryInfo
 from pcme.index.queries import EncodedQuery, Ranked
-from pcme.index.rows import metadata_of
+from pcme.index.rows import RESERVED
 from pcme.uncertainty import Confidence
 
 __all__ = ["Interpreter"]
@@ -57,7 +57,7 @@ class Interpreter:
                 uncertainty=None if ranked.uncertainty is None else ranked.uncertainty[n],
                 path=rows[name]["path"],
                 text=rows[name]["text"],
-                metadata=metadata_of(rows[name]),
+                metadata=_metadata(rows[name]),
             )
             for n, name in enumerate(ranked.ids)
             if name in rows
@@ -100,6 +100,12 @@ class Interpreter:
         if self.confidence is None or uncertainty is None or query.side is None:
             return None
         return float(self.confidence.percentile(uncertainty, side=query.side))
+
+
+def _metadata(row: Mapping[str, object]) -> dict[str, object]:
+    """The columns of a row that are metadata and have a value."""
+    known = {name: value for name, value in row.items() if value is not None}
+    return {name: value for name, value in known.items() if name not in RESERVED}
 
 
 def _raw(scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:

@@ -26,56 +26,12 @@ from pcme.data.sources import Files, ImageSource, Subset
 from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
 from pcme.index.encoder import Encoder, ImageLike
-from pcme.index.rows import Kind, Rows, checked_ids, metadata_table, take
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What is known of an item before it is embedded; tells apart two items of one id.
-
-    >>> photo = Origin("image", "/a/1.jpg")
-    >>> photo.contradicts(Origin("image", "/b/1.jpg")), photo.agrees(Origin("image", "/a/1.jpg"))
-    (True, True)
-    >>> nothing = Origin("image")
-    >>> nothing.contradicts(photo), nothing.agrees(photo)
-    (False, False)
-    """
-
-    kind: Kind
-    path: str | None = None
-    text: str | None = None
-
-    def __str__(self) -> str:
-        text = None if self.text is None else f'"{self.text:.60}"'
-        return f"the {self.kind} {self.path or text or 'without path or text'}"
-
-    def contradicts(self, other: "Origin") -> bool:
-        """Whether these are certainly two items."""
-        return self.kind != other.kind or any(a != b for a, b in self._compared(other))
-
-    def agrees(self, other: "Origin") -> bool:
-        """Whether these are certainly one item."""
-        return bool(self._compared(other)) and not self.contradicts(other)
-
-    def _compared(self, other: "Origin") -> list[tuple[str, str]]:
-        """The facts known of both."""
-        pairs = ((self.path, other.path), (self.text, other.text))
-        return [(a, b) for a, b in pairs if a is not None and b is not None]
-
-
-Texts = list[str | None] | None
-
-
-def origins_of(kinds: Sequence[Kind], paths: Texts, texts: Texts) -> list[Origin]:
-    """The origins of items."""
-    nothing = [None] * len(kinds)
-    return [Origin(*facts) for facts in zip(kinds, paths or nothing, texts or nothing, strict=True)]
+from pcme.index.rows import Kind, Origin, Rows, checked_ids, metadata_table, origins_of, take
 
 
 class Source(ABC):
     """Items with ids; `indices` count them from 0."""
 
-    kind: Kind
     ids: Sequence[str]
     metadata: pa.Table | None = None
     chunk: int
@@ -85,19 +41,9 @@ class Source(ABC):
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
         """Embed these items; unusable ones are reported and left out."""
 
-    def paths_of(self, indices: Sequence[int]) -> Texts:
-        """The files of these items; None where they have none."""
-        return None
-
-    def texts_of(self, indices: Sequence[int]) -> Texts:
-        """The words of these items; None where they have none."""
-        return None
-
+    @abstractmethod
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """The origins of these items, known before they are embedded."""
-        return origins_of(
-            [self.kind] * len(indices), self.paths_of(indices), self.texts_of(indices)
-        )
 
     @property
     def model(self) -> str | None:
@@ -105,14 +51,8 @@ class Source(ABC):
         return None
 
     def _rows(self, indices: Sequence[int], embedding: Embedding) -> Rows:
-        return Rows(
-            [self.ids[n] for n in indices],
-            [self.kind] * len(indices),
-            embedding,
-            self.paths_of(indices),
-            self.texts_of(indices),
-            None if self.metadata is None else self.metadata.take(list(indices)),
-        )
+        metadata = None if self.metadata is None else self.metadata.take(list(indices))
+        return Rows([self.ids[n] for n in indices], self.origins(indices), embedding, metadata)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +77,10 @@ class Embeddings(Source):
         """The rows; nothing is computed."""
         return self._rows(indices, self.embedding[torch.tensor(indices)])
 
-    def paths_of(self, indices: Sequence[int]) -> Texts:
-        """The paths given."""
-        return take(self.paths, indices)
-
-    def texts_of(self, indices: Sequence[int]) -> Texts:
-        """The texts given."""
-        return take(self.texts, indices)
+    def origins(self, indices: Sequence[int]) -> list[Origin]:
+        """The paths and texts given."""
+        kinds = [self.kind] * len(indices)
+        return origins_of(kinds, take(self.paths, indices), take(self.texts, indices))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +91,6 @@ class Images(Source):
     ids: Sequence[str]
     metadata: pa.Table | None = None
     vectors: VectorFile | None = None
-    kind: Kind = "image"
     chunk: int = 512
 
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
@@ -166,10 +102,10 @@ class Images(Source):
                 parts.append(encoder.model.embed_images(inputs))
         return self._rows(usable, joined(parts)) if usable else None
 
-    def paths_of(self, indices: Sequence[int]) -> Texts:
+    def origins(self, indices: Sequence[int]) -> list[Origin]:
         """The files, resolved."""
         paths = [self.images.path(n) for n in indices]
-        return [None if path is None else str(path.resolve()) for path in paths]
+        return [Origin("image", None if path is None else str(path.resolve())) for path in paths]
 
     def _inputs(
         self, indices: Sequence[int], encoder: Encoder, problems: Problems
@@ -191,7 +127,6 @@ class Captions(Source):
     ids: Sequence[str]
     metadata: pa.Table | None = None
     vectors: VectorFile | None = None
-    kind: Kind = "caption"
     chunk: int = 2048
 
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
@@ -205,9 +140,9 @@ class Captions(Source):
             return None
         return self._rows(usable, encoder.captions([self.texts[n] for n in usable]))
 
-    def texts_of(self, indices: Sequence[int]) -> Texts:
-        """The captions."""
-        return [self.texts[n] for n in indices]
+    def origins(self, indices: Sequence[int]) -> list[Origin]:
+        """The texts."""
+        return [Origin("caption", text=self.texts[n]) for n in indices]
 
     def _has_words(self, index: int, encoder: Encoder, problems: Problems) -> bool:
         text = self.texts[index]

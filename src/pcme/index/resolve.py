@@ -20,7 +20,7 @@ from pcme.data.records import IMAGE_SUFFIXES
 from pcme.data.sources import Files
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.arrow_files import first_present, open_parquet
+from pcme.index.arrow_files import first_present, open_parquet, with_columns, without_row_numbers
 from pcme.index.encoder import Encoder, ImageLike
 from pcme.index.items import (
     Captions,
@@ -33,14 +33,7 @@ from pcme.index.items import (
     images_of,
 )
 from pcme.index.queries import Query
-from pcme.index.rows import (
-    Kind,
-    Metadata,
-    checked_names,
-    metadata_table,
-    with_columns,
-    without_row_numbers,
-)
+from pcme.index.rows import Kind, Metadata, checked_names, metadata_table
 from pcme.index.vector_files import MEANS, NumpyVectors, is_vectors, vector_sources
 
 Items: TypeAlias = (

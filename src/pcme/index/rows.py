@@ -11,12 +11,11 @@ check       CRC-32 of id, kind, μ and log σ
 ...         metadata, one column each
 """
 
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,8 +38,6 @@ RESERVED = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", 
 """Names that no column of metadata can have."""
 INTERNAL = ("mean", "log_sigma", "vector", "seq", "check")
 LONGEST_ID = 4096
-ROW_NUMBER = re.compile(r"\s*|__index_level_\d+__")
-"""The names that pandas gives to row numbers: empty in CSV, the other in Parquet."""
 
 
 def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) -> pa.Schema:
@@ -63,19 +60,59 @@ def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) ->
     return pa.schema(fields, metadata={"pcme": settings.to_json()})
 
 
+class Origin(NamedTuple):
+    """What is known of an item before it is embedded; tells apart two items of one id.
+
+    >>> photo = Origin("image", "/a/1.jpg")
+    >>> photo.contradicts(Origin("image", "/b/1.jpg")), photo.agrees(Origin("image", "/a/1.jpg"))
+    (True, True)
+    >>> nothing = Origin("image")
+    >>> nothing.contradicts(photo), nothing.agrees(photo)
+    (False, False)
+    """
+
+    kind: Kind
+    path: str | None = None
+    text: str | None = None
+
+    def __str__(self) -> str:
+        text = None if self.text is None else f'"{self.text:.60}"'
+        return f"the {self.kind} {self.path or text or 'without path or text'}"
+
+    def contradicts(self, other: "Origin") -> bool:
+        """Whether these are certainly two items."""
+        return self.kind != other.kind or any(a != b for a, b in self._compared(other))
+
+    def agrees(self, other: "Origin") -> bool:
+        """Whether these are certainly one item."""
+        return bool(self._compared(other)) and not self.contradicts(other)
+
+    def _compared(self, other: "Origin") -> list[tuple[str, str]]:
+        """The facts known of both."""
+        pairs = ((self.path, other.path), (self.text, other.text))
+        return [(a, b) for a, b in pairs if a is not None and b is not None]
+
+
+Texts = list[str | None] | None
+
+
+def origins_of(kinds: Sequence[Kind], paths: Texts, texts: Texts) -> list[Origin]:
+    """The origins of items."""
+    nothing = [None] * len(kinds)
+    return [Origin(*facts) for facts in zip(kinds, paths or nothing, texts or nothing, strict=True)]
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Items to be written."""
 
     ids: Sequence[str]
-    kinds: Sequence[Kind]
+    origins: Sequence[Origin]
     embedding: Embedding
-    paths: Sequence[str | None] | None = None
-    texts: Sequence[str | None] | None = None
     metadata: pa.Table | None = None
 
     def __post_init__(self) -> None:
-        for name in ("kinds", "embedding", "paths", "texts", "metadata"):
+        for name in ("origins", "embedding", "metadata"):
             if (value := getattr(self, name)) is not None and len(value) != len(self.ids):
                 raise DataError(
                     f"{name}: must be one per id ({len(self.ids):,}), got {len(value):,}."
@@ -91,28 +128,24 @@ class Rows:
         """Some of the rows."""
         return Rows(
             [self.ids[n] for n in indices],
-            [self.kinds[n] for n in indices],
+            [self.origins[n] for n in indices],
             self.embedding[torch.tensor(indices, dtype=torch.int64)],
-            take(self.paths, indices),
-            take(self.texts, indices),
             None if self.metadata is None else self.metadata.take(list(indices)),
         )
 
     def columns(self) -> dict[str, pa.Array]:
         """The columns id, kind, path, text, mean and log_sigma."""
         mean, log_sigma = numbers(self.embedding)
-        columns = {
-            "id": pa.array(self.ids, pa.string()),
-            "kind": pa.array(self.kinds, pa.string()),
-            "path": pa.array(self.paths or [None] * len(self), pa.string()),
-            "text": pa.array(self.texts or [None] * len(self), pa.string()),
-            "mean": vectors_column(mean),
-        }
+        columns = {"id": pa.array(self.ids, pa.string())}
+        for name in ("kind", "path", "text"):
+            columns[name] = pa.array([getattr(one, name) for one in self.origins], pa.string())
+        columns["mean"] = vectors_column(mean)
         return columns if log_sigma is None else {**columns, "log_sigma": vectors_column(log_sigma)}
 
     def checksums(self) -> Int64[np.ndarray, " n"]:
         """The column check."""
-        return checksums(self.ids, self.kinds, *numbers(self.embedding))
+        kinds = [origin.kind for origin in self.origins]
+        return checksums(self.ids, kinds, *numbers(self.embedding))
 
     def table(
         self, target: pa.Schema, vectors: Float32[np.ndarray, "n l"] | None, first_seq: int
@@ -166,13 +199,6 @@ def checksums(
     return sums
 
 
-def metadata_of(row: Mapping[str, object]) -> dict[str, object]:
-    """The metadata of a row that was read; a column without a value is left out."""
-    return {
-        name: value for name, value in row.items() if name not in RESERVED and value is not None
-    }
-
-
 def metadata_table(metadata: Metadata, count: int) -> pa.Table | None:
     """Metadata of `count` items as typed columns; None without any: such a table has no length."""
     if metadata is None:
@@ -224,22 +250,6 @@ def checked_names(names: Iterable[str]) -> list[str]:
     if twice := _repeated(columns):
         raise ConfigError(f'column: "{twice}" is given twice. Rename one, or leave it out.')
     return columns
-
-
-def with_columns(table: pa.Table | None, more: pa.Table | None) -> pa.Table | None:
-    """The columns of both; where both have one, that of `more`."""
-    if table is None or more is None:
-        return table if more is None else more
-    for name in table.column_names:
-        if name not in more.column_names:
-            more = more.append_column(name, table[name])
-    return more
-
-
-def without_row_numbers(table: pa.Table) -> pa.Table:
-    """The table without the row numbers that pandas adds to what it writes."""
-    names = table.column_names
-    return table.select([n for n, name in enumerate(names) if not ROW_NUMBER.fullmatch(name)])
 
 
 def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:

@@ -32,8 +32,8 @@ from pcme.index.arrow_files import (
     vectors_in,
 )
 from pcme.index.encoder import Encoder
-from pcme.index.items import Origin, Source, Texts, origins_of
-from pcme.index.rows import Kind, Rows, take
+from pcme.index.items import Source
+from pcme.index.rows import Kind, Origin, Rows, Texts, origins_of, take
 from pcme.index.settings import POINT
 
 __all__ = ["MODEL", "NumpyVectors", "ParquetVectors", "is_vectors", "vector_sources"]
@@ -121,13 +121,10 @@ class NumpyVectors(Source):
         log_sigma = None if self._log_sigma is None else self._log_sigma[rows]
         return self._rows(indices, _embedding(self._mean[rows], log_sigma, self.path))
 
-    def paths_of(self, indices: Sequence[int]) -> Texts:
+    def origins(self, indices: Sequence[int]) -> list[Origin]:
         """From the metadata; a caption has no file."""
-        return take(self._texts(PATHS), indices) if self.kind == "image" else None
-
-    def texts_of(self, indices: Sequence[int]) -> Texts:
-        """From the metadata."""
-        return take(self._texts(TEXTS), indices)
+        paths = take(self._texts(PATHS), indices) if self.kind == "image" else None
+        return origins_of([self.kind] * len(indices), paths, take(self._texts(TEXTS), indices))
 
     @cached_property
     def _mean(self) -> Float[np.ndarray, "n d"]:
@@ -191,24 +188,17 @@ class ParquetVectors(Source):
         """Read from the row groups that have them."""
         table = self._read(indices)
         mean, sigma, path, text = map(self._column, (MEANS, SIGMAS, PATHS, TEXTS))
-        return Rows(
-            [self.ids[n] for n in indices],
-            self._kinds(table),
-            self._embedding(table, mean, sigma),
-            texts_in(table, path, self.path),
-            texts_in(table, text, self.path),
-            metadata_in(table, {"id", "kind", mean, sigma, path, text}),
-        )
+        metadata = metadata_in(table, {"id", "kind", mean, sigma, path, text})
+        embedding = self._embedding(table, mean, sigma)
+        return Rows([self.ids[n] for n in indices], self._origins(table), embedding, metadata)
 
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """From the columns kind, path and text."""
-        path, text = map(self._column, (PATHS, TEXTS))
-        columns = [name for name in ("kind", path, text) if name in self._names]
+        names = ("kind", self._column(PATHS), self._column(TEXTS))
+        columns = [name for name in names if name in self._names]
         if not indices or not columns:
             return [Origin(self.kind)] * len(indices)
-        table = self._read(indices, columns)
-        paths, texts = (texts_in(table, name, self.path) for name in (path, text))
-        return origins_of(self._kinds(table), paths, texts)
+        return self._origins(self._read(indices, columns))
 
     @property
     def model(self) -> str | None:
@@ -216,13 +206,14 @@ class ParquetVectors(Source):
         digest: bytes | None = (self._file.schema_arrow.metadata or {}).get(MODEL)
         return None if digest is None else digest.decode()
 
-    def _kinds(self, table: pa.Table) -> list[Kind]:
+    def _origins(self, table: pa.Table) -> list[Origin]:
+        paths, texts = (texts_in(table, self._column(names), self.path) for names in (PATHS, TEXTS))
         if "kind" not in self._names:
-            return [self.kind] * len(table)
+            return origins_of([self.kind] * len(table), paths, texts)
         kinds: list[Kind] = table["kind"].to_pylist()
         if wrong := [kind for kind in kinds if kind not in get_args(Kind)]:
             raise DataError(f"{self.path}: a kind must be image or caption, got {wrong[0]!r:.60}.")
-        return kinds
+        return origins_of(kinds, paths, texts)
 
     def _embedding(self, table: pa.Table, mean: str | None, sigma: str | None) -> Embedding:
         if mean is None:

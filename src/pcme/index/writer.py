@@ -11,8 +11,8 @@ from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.ann import lift_in
 from pcme.index.encoder import Encoder
-from pcme.index.items import Origin, Source, chunks, require_distinct
-from pcme.index.rows import Rows
+from pcme.index.items import Source, chunks, require_distinct
+from pcme.index.rows import Origin, Rows
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.vector_files import NumpyVectors, ParquetVectors
