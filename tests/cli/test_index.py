@@ -120,7 +120,7 @@ def test_tuning_says_when_there_is_nothing_to_tune(model, photos, tmp_path):
     ("arguments", "message"),
     [
         (["index", "create", "{tmp}/index"], "model: missing"),
-        (["index", "create", "{tmp}/new", "--model", "{tmp}"], "is not a model"),
+        (["index", "create", "{tmp}/new", "--model", "{tmp}"], "not a model"),
         (["index", "create", "{tmp}/new", "--dim", "4", "--score", "mena"], "unknown score"),
         (
             ["index", "create", "{tmp}/new", "--dim", "4", "--column", "year"],
