@@ -13,10 +13,10 @@ import torch
 
 from pcme import Gaussian, data, load
 from pcme.embedding import Embedding, joined
-from pcme.index.lifts import DensityLift, DistanceLift, Lift
 from pcme.model import Model
 from pcme.scores.base import Score
 from pcme.scores.densities import DensityScore
+from pcme.scores.lifts import DensityLift, DistanceLift, Lift
 from studies.tables import DOCS, markdown, write_tables
 
 DOCUMENT = DOCS / "science" / "ann.md"
@@ -56,13 +56,19 @@ def embedded(model: Model) -> tuple[Gaussian, Gaussian]:
 def lifts(score: Score, items: Gaussian, queries: Gaussian) -> Iterator[tuple[str, Lift]]:
     """What could be given to an engine, by name; `queries` are none of those it is judged by."""
     width = 16 * -(-(items.dim + 1) // 16)
-    yield "μ", DistanceLift(width, by_spread=False)
+    yield "μ", DistanceLift(width, by_sigma=False)
     yield "[μ; √Σσ²]", DistanceLift(width)
     if isinstance(score, DensityScore):
         yield "μ in units of the average σ", Scaled(items, queries)
-        yield "density lift, fitted on 1,000 queries", DensityLift.fitted(score, items, queries)
-        yield "… fitted on 100", DensityLift.fitted(score, items, queries[:100])
-        yield "… fitted on items in their place", DensityLift.fitted(score, items, items[:FITTED])
+        yield (
+            "density lift, fitted on 1,000 queries",
+            DensityLift.fit(score.weights(items.dim), items, queries),
+        )
+        yield "… fitted on 100", DensityLift.fit(score.weights(items.dim), items, queries[:100])
+        yield (
+            "… fitted on items in their place",
+            DensityLift.fit(score.weights(items.dim), items, items[:FITTED]),
+        )
 
 
 def recalls(lift: Lift, items: Gaussian, queries: Gaussian, best: np.ndarray) -> list[float]:

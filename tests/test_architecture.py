@@ -40,10 +40,10 @@ LAYERS = (
 
 # The index reads top to bottom: inside it a module imports from its own step or an earlier one.
 INDEX_STEPS = (
-    {"settings", "rows", "hits", "values", "lifts"},
+    {"settings", "rows", "hits"},
     {"lance", "store", "ann"},
     {"encoder", "items", "arrow_files", "vector_files", "queries", "resolve"},
-    {"resident", "scans", "distance_scan", "density_scan", "exact", "approximate", "interpret"},
+    {"resident", "exact", "approximate", "interpret"},
     {"writer", "tuning", "export"},
     {"finder", "health"},
     {"search_index", ""},

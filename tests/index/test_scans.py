@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from pcme import Gaussian, Points, scores
-from pcme.index import scans
-from pcme.index.exact import scan_of
 from pcme.index.resident import Resident
-from pcme.index.scans import best_first
-from pcme.index.settings import ScoreId, Settings
+from pcme.index.settings import Settings
+from pcme.scores import scan as scanning
+from pcme.scores.scan import best_first
 from tests.helpers import random_gaussians
 
 SCORES = {
@@ -45,10 +44,10 @@ def clustered(count, *, seed, spread=0.4, log_sigma=-2.0, uneven=0.5):
 def held(items, name, ids=None, **params):
     """(scan, resident) of items that are in memory, no store needed."""
     spread = "none" if isinstance(items, Points) else "diagonal"
-    settings = Settings(items.dim, spread, ScoreId.of(scores.create(name, **params)))
+    settings = Settings(items.dim, spread, scores.create(name, **params))
     resident = Resident(settings)
     fill(resident, items, ids or [f"{n:06d}" for n in range(len(items))])
-    return scan_of(settings, resident), resident
+    return settings.score.scan(resident), resident
 
 
 def fill(resident, items, ids):
@@ -65,7 +64,7 @@ def test_the_ids_are_those_of_topk(name):
     scan, _ = held(items, name, **SCORES[name])
     ranking = scores.create(name, **SCORES[name]).topk(queries, items, k=10)
     found = scan.top(queries, 10)
-    assert [one.places.tolist() for one in found] == ranking.ids.tolist()
+    assert [one.rows.tolist() for one in found] == ranking.ids.tolist()
     assert torch.equal(torch.tensor(np.array([one.scores for one in found])), ranking.scores)
 
 
@@ -88,9 +87,9 @@ def test_a_filter_is_as_good_as_a_smaller_gallery(name):
     rows = np.sort(np.random.default_rng(0).choice(COUNT, 5000, replace=False))
     found = scan.top(queries, 10, rows)
     for n, one in enumerate(found):
-        exact = scan.scores(queries[n], rows)
+        exact = scan.scores(queries[n], rows).numpy()
         best = best_first(exact, lambda place: resident.ids[rows[place]], 10)
-        assert one.places.tolist() == rows[best].tolist()
+        assert one.rows.tolist() == rows[best].tolist()
         assert one.searched == 5000
 
 
@@ -100,7 +99,7 @@ def test_points_by_distance_and_by_probability():
     nearest = scores.create("mean").topk(queries, items, k=5).ids.tolist()
     for name, params in (("mean", {}), ("match_prob", {"method": "sampled"})):
         scan, _ = held(points, name, **params)
-        assert [one.places.tolist() for one in scan.top(asked, 5)] == nearest
+        assert [one.rows.tolist() for one in scan.top(asked, 5)] == nearest
 
 
 @pytest.mark.parametrize("name", ["csd", "match_prob", "overlap"])
@@ -110,26 +109,26 @@ def test_equal_scores_go_by_id(name):
     ids = [f"a{n:05d}" for n in range(5000)] + [f"z{(7 * n) % 20:02d}" for n in range(20)]
     scan, resident = held(items, name, ids, **SCORES[name])
     (found,) = scan.top(one, 8)
-    assert [resident.ids[n] for n in found.places] == [f"z{n:02d}" for n in range(8)]
+    assert [resident.ids[n] for n in found.rows] == [f"z{n:02d}" for n in range(8)]
 
 
 @pytest.mark.parametrize("name", ["csd", "match_prob", "overlap"])
 def test_a_scan_follows_what_is_added_and_removed(name, monkeypatch):
-    monkeypatch.setattr(scans, "BLOCK", 1024)
+    monkeypatch.setattr(scanning, "BLOCK", 1024)
     items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
     scan, resident = held(items[:4500], name, **SCORES[name])
     scan.top(queries, 10)
     fill(resident, items[4500:], [f"{n:06d}" for n in range(4500, COUNT)])
     score = scores.create(name, **SCORES[name])
     whole = score.topk(queries, items, k=10).ids.tolist()
-    assert [one.places.tolist() for one in scan.top(queries, 10)] == whole
+    assert [one.rows.tolist() for one in scan.top(queries, 10)] == whole
     kept = np.ones(COUNT, bool)
     kept[np.random.default_rng(1).choice(np.arange(3000, COUNT), 500, replace=False)] = False
     resident.remove(kept)
     resident.generation += 1
     left = items[torch.from_numpy(np.flatnonzero(kept))]
     rest = score.topk(queries, left, k=10).ids.tolist()
-    assert [one.places.tolist() for one in scan.top(queries, 10)] == rest
+    assert [one.rows.tolist() for one in scan.top(queries, 10)] == rest
     assert resident.ids == [f"{n:06d}" for n in np.flatnonzero(kept)]
 
 
@@ -140,7 +139,7 @@ def test_a_query_far_wider_than_all_items_is_still_exact():
         for name in ("match_prob", "overlap"):
             scan, _ = held(items, name, **SCORES[name])
             ranking = scores.create(name, **SCORES[name]).topk(query, items, k=5)
-            assert scan.top(query, 5)[0].places.tolist() == ranking.ids[0].tolist()
+            assert scan.top(query, 5)[0].rows.tolist() == ranking.ids[0].tolist()
 
 
 def test_items_of_all_widths_are_proven_or_scored():
@@ -150,12 +149,12 @@ def test_items_of_all_widths_are_proven_or_scored():
     for name in ("match_prob", "overlap"):
         scan, _ = held(odd, name, **SCORES[name])
         ranking = scores.create(name, **SCORES[name]).topk(queries, odd, k=10)
-        assert [one.places.tolist() for one in scan.top(queries, 10)] == ranking.ids.tolist()
+        assert [one.rows.tolist() for one in scan.top(queries, 10)] == ranking.ids.tolist()
 
 
 def test_fewer_than_asked_for():
     scan, _ = held(clustered(3, seed=0), "csd")
     (found,) = scan.top(clustered(1, seed=1), 10)
-    assert len(found.places) == 3
+    assert len(found.rows) == 3
     (none,) = scan.top(clustered(1, seed=1), 10, np.empty(0, np.int64))
-    assert len(none.places) == 0
+    assert len(none.rows) == 0

@@ -27,7 +27,7 @@ def tuned(request, tmp_path_factory):
 
 def recall(index, items, queries, **options):
     """Recall@10 of searches by these queries, against scoring everything."""
-    score = index.settings.score.create()
+    score = index.settings.score
     best = score.topk(queries, items, k=10).ids.tolist()
     found = [index.search(queries[n], k=10, exact=False, **options) for n in range(len(queries))]
     assert not any(hits.exact for hits in found)
@@ -70,7 +70,7 @@ def test_small_indexes_are_searched_exactly_unless_told_otherwise(tuned, monkeyp
 
 def test_a_filter_still_gives_as_many_as_are_asked_for(tuned):
     index, items, queries = tuned
-    score = index.settings.score.create()
+    score = index.settings.score
     for where, left in (("number < 30", 30), ("number % 2 = 0", COUNT // 2)):
         rows = np.arange(COUNT)[:30] if left == 30 else np.arange(0, COUNT, 2)
         hits = index.search(queries[0], k=10, where=where, exact=False)
@@ -92,7 +92,7 @@ def test_a_combination_is_looked_for_in_all_its_parts(tuned):
 def test_compaction_does_not_cost_recall(tuned):
     index, items, queries = tuned
     lift = ann.lift_in(index.settings, index._store)
-    best = index.settings.score.create().topk(queries, items, k=10).ids.tolist()
+    best = index.settings.score.topk(queries, items, k=10).ids.tolist()
 
     def short_list_recall():  # so short that joined partitions, or other codes, are felt
         looking = approximate.Approximate(index.settings, index._store, lift)

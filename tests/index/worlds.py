@@ -5,7 +5,7 @@ import torch
 
 from pcme import Gaussian, SearchIndex, data, recipes
 from pcme.data.text.tokens import Vocab
-from pcme.index.settings import ScoreId, Settings
+from pcme.index.settings import Settings
 from pcme.model import Model
 from tests.helpers import random_gaussians
 
@@ -42,7 +42,7 @@ def settings(score="csd", dim=4, spread="diagonal", **params):
     """Settings of an index without a model."""
     from pcme import scores
 
-    return Settings(dim, spread, ScoreId.of(scores.create(score, **params)))
+    return Settings(dim, spread, scores.create(score, **params))
 
 
 def names(count, start=0):

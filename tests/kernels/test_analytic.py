@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from pcme.kernels import analytic
+from pcme.kernels import analytic, bounds
 from studies.accuracy.imhof import chi_square_cdf, match_probability
 from tests.helpers import random_gaussians
 
@@ -202,7 +202,7 @@ def test_upper_bound_is_never_below_any_farther_pair(seed, dim, log_sigma, sprea
     s = query.variance + items.variance
     delta2 = (query.mean - items.mean).square()
     uneven = (delta2 * s).sum(1) - s.mean(1) * delta2.sum(1)
-    limits = analytic.Limits(
+    limits = bounds.Limits(
         least_spread=s.sum(1).min()[None],
         most_spread=s.sum(1).max()[None],
         most_spread2=s.square().sum(1).max()[None],
@@ -212,5 +212,5 @@ def test_upper_bound_is_never_below_any_farther_pair(seed, dim, log_sigma, sprea
     )
     order = moments.mean[0].argsort()
     for place in (0, 10, 39):
-        bound = analytic.upper_log_match(moments.mean[0, order[place]][None], limits, a, a)
+        bound = bounds.upper_log_match(moments.mean[0, order[place]][None], limits, a, a)
         assert bound[0] >= values[order[place:]].max() - 1e-12

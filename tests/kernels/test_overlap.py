@@ -30,7 +30,7 @@ def test_a_wide_range_of_sigma_is_computed_in_double_precision():
     log_sigma[2] += 16
     log_sigma[3] -= 14
     right = Gaussian(right.mean, log_sigma)
-    assert overlap.Scaling.of(left, right).dtype == torch.float64
+    assert overlap.Extent.of(right).scaling(left).dtype == torch.float64
     for ours, expected in zip(overlap.terms(left, right), direct(left, right), strict=True):
         assert torch.allclose(ours.double(), expected, rtol=1e-6)
 
@@ -62,7 +62,7 @@ def test_isotropic_sigma_gets_its_gradient():
 
 def test_the_broadcast_for_other_devices_agrees(monkeypatch):
     sides = [random_gaussians(n, 10, seed=n, dtype=torch.float64) for n in (4, 9)]
-    scaling = overlap.Scaling.of(*sides)
+    scaling = overlap.Extent.of(sides[1]).scaling(sides[0])
     raw = (*scaling.apply(sides[0]), *scaling.apply(sides[1]))
     monkeypatch.setattr(overlap, "BROADCAST_BYTES", 900)  # several rows of blocks
     for ours, expected in zip(overlap._broadcast(*raw), overlap._Fused.apply(*raw), strict=True):

@@ -17,7 +17,7 @@ from pcme import Gaussian, PcmeError, Points, scores
 from pcme.errors import ConfigError, ShapeError
 from pcme.kernels import sampled
 from pcme.retrieval.ranking import Ranking
-from pcme.scores import search
+from pcme.scores import scan as scanning
 from pcme.scores.base import LiftedScore, Score
 from pcme.scores.plans import Normal, PairsPlan
 from tests.helpers import random_gaussians
@@ -75,7 +75,8 @@ def sides(dtype=torch.float32, *, queries=9, items=23, dim=6, log_sigma=-1.5):
 @pytest.fixture
 def eager_shortlist(monkeypatch):
     """Shortlists for small galleries too: when they pay is not what is tested here."""
-    monkeypatch.setattr(search, "GROWTH_LIMIT", 2)
+    monkeypatch.setattr(scanning, "GROWTH", 2)
+    monkeypatch.setattr(scanning, "DENSE", 250)
 
 
 # The interface
@@ -462,8 +463,8 @@ def test_top_k_is_the_head_of_the_full_ranking(score, size, dtype):
 @pytest.mark.usefixtures("eager_shortlist")
 @over("score", SHORTLISTED)
 def test_the_sizes_above_reach_the_shortlist(score, monkeypatch):
-    rounds, original = [], search.Search._round
-    monkeypatch.setattr(search.Search, "_round", lambda *a: rounds.append(1) or original(*a))
+    rounds, original = [], scanning.Scan._best_keys
+    monkeypatch.setattr(scanning.Scan, "_best_keys", lambda *a: rounds.append(1) or original(*a))
     for q, g, dim, k in SIZES:
         score.topk(random_gaussians(q, dim, seed=3), random_gaussians(g, dim, seed=4), k=k)
     assert len(rounds) >= 2
@@ -545,10 +546,10 @@ def test_items_that_single_precision_keys_cannot_tell_apart(score, dtype):
 def test_typical_queries_are_proven_from_the_shortlist(score, monkeypatch):
     """Else `topk` would still be right, and slow: a gallery large enough to shortlist as it is."""
 
-    def dense(self, pending):
-        raise AssertionError(f"{len(pending)} queries were not proven")
+    def dense(plan, queries, *_):
+        raise AssertionError(f"{queries} were not proven")
 
-    monkeypatch.setattr(search.Search, "_dense", dense)
+    monkeypatch.setattr(scanning, "_stream", dense)
     queries = random_gaussians(20, 64, seed=3)
     near = Gaussian(queries.mean.repeat(12, 1), queries.log_sigma.repeat(12, 1))
     noise = torch.randn(near.mean.shape, generator=torch.Generator().manual_seed(0))

@@ -8,10 +8,10 @@ import pyarrow as pa
 from jaxtyping import Float32
 
 from pcme.index.lance import engine
-from pcme.index.lifts import Codes, DensityLift, Lift, lift_of
 from pcme.index.rows import embedding_of, vectors_column
 from pcme.index.settings import Settings
 from pcme.index.store import Store, bracketed
+from pcme.scores.lifts import Codes, DensityLift, Lift
 
 __all__ = ["AnnIndex", "lift_in"]
 
@@ -25,7 +25,8 @@ def lift_in(settings: Settings, store: Store) -> Lift | None:
     """The lift that made the vectors of a store; None where it has no vectors."""
     if "vector" not in store.schema.names:
         return None
-    return lift_of(settings, store.attachment(LIFT))
+    ann = settings.score.ann(settings.dim)
+    return ann.lift(store.attachment(LIFT)) if ann else None
 
 
 @dataclass(frozen=True)

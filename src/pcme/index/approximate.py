@@ -11,14 +11,14 @@ from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.index.ann import AnnIndex
 from pcme.index.exact import SAMPLE, uncertainties
-from pcme.index.lifts import Lift
 from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.rows import embedding_of
-from pcme.index.scans import best_first
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.index.values import Exact
+from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
+from pcme.scores.lifts import Lift
+from pcme.scores.scan import best_first
 
 __all__ = ["Approximate", "Effort", "stream"]
 
@@ -43,7 +43,6 @@ class Approximate:
     lift: Lift
 
     def __post_init__(self) -> None:
-        self.exact = Exact(self.settings.score.create())
         self._sample: tuple[int, Int64[np.ndarray, " s"], Embedding] | None = None
 
     def search(
@@ -60,13 +59,17 @@ class Approximate:
         left = None if where is None else self.store.read(["seq"], where)["seq"].to_numpy()
         searched = self.store.count() if left is None else len(left)
         if left is not None and searched <= FEW:
-            return stream(self.store, self.exact, query, k, where=where, calibrate=calibrate)
+            return stream(
+                self.store, self.settings.score, query, k, where=where, calibrate=calibrate
+            )
         table = self.propose(query, k, effort, _embedding_columns(self.store), where)
-        scores = query.scores(embedding_of(table), self.exact, calibrate)
+        scores = query.scores(embedding_of(table), self.settings.score, calibrate)
         others = self._others(version, left, table["seq"].to_numpy())
         return replace(
             _rank(table, scores, k),
-            sample=scores[:0] if others is None else query.scores(others, self.exact, calibrate),
+            sample=scores[:0]
+            if others is None
+            else query.scores(others, self.settings.score, calibrate),
             searched=searched,
             exact=False,
         )
@@ -115,7 +118,7 @@ class Approximate:
 
 def stream(
     store: Store,
-    exact: Exact,
+    score: Score,
     query: EncodedQuery,
     k: int,
     *,
@@ -127,7 +130,7 @@ def stream(
     best = Ranked([], none, None, none, none, 0, exact=True)
     pools: list[Float[np.ndarray, " n"]] = []
     for table in store.batches(_embedding_columns(store), where):
-        scores = query.scores(embedding_of(table), exact, calibrate)
+        scores = query.scores(embedding_of(table), score, calibrate)
         pools.append(scores)
         best = _merge(best, _rank(table, scores, k), k)
     pool = np.concatenate(pools) if pools else none

@@ -8,12 +8,9 @@ from PIL import Image
 from pcme.data.text.tokens import Vocab
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.settings import ModelId, ScoreId, Settings, Spread
+from pcme.index.settings import ModelId, Settings, Spread
 from pcme.model import Model, load
 from pcme.model.digest import digest
-from pcme.scores import create
-from pcme.scores.base import Score
-from pcme.scores.nearest import NearestPoints
 from pcme.uncertainty import Confidence
 
 __all__ = ["Encoder", "ImageLike"]
@@ -74,7 +71,7 @@ class Encoder:
         return Settings(
             model.recipe.dim,
             self._spread(),
-            ScoreId.of(self._score()),
+            model.score().for_single_points(),
             ModelId(folder, digest(model), recipe, method),
         )
 
@@ -96,11 +93,6 @@ class Encoder:
     def captions(self, texts: Sequence[str]) -> Embedding:
         """The embeddings of captions."""
         return self.model.encode_captions(texts)
-
-    def _score(self) -> Score:
-        """The model's score; with a single point per item `nearest` is `mean`."""
-        score = self.model.score()
-        return create("mean") if isinstance(score, NearestPoints) else score
 
     def _spread(self) -> Spread:
         heads = self.model.method.heads(self.model.recipe.dim)

@@ -1,26 +1,21 @@
 """Search in memory: exact, by a scan with a proof; combined queries by scoring everything."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
 from pcme.core.random import numpy_stream
-from pcme.embedding import Embedding, Gaussian, joined
-from pcme.index.density_scan import DensityScan
-from pcme.index.distance_scan import DistanceScan
-from pcme.index.lifts import DISTANCES
+from pcme.embedding import Embedding, joined
 from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.resident import Resident
-from pcme.index.scans import SCORED, Found, PlainScan, Scan, best_first
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.combine import Calibrate
-from pcme.scores.densities import DensityScore
+from pcme.scores.scan import SCORED, TopK, best_first
 
-__all__ = ["InMemory", "scan_of", "uncertainties"]
+__all__ = ["InMemory", "uncertainties"]
 
 SAMPLE = 2048
 """Items beyond the candidates by which the number of matches is estimated."""
@@ -32,7 +27,7 @@ class InMemory:
     def __init__(self, settings: Settings, store: Store) -> None:
         self.settings, self.store = settings, store
         self.resident = Resident(settings)
-        self.scan = scan_of(settings, self.resident)
+        self.scan = settings.score.scan(self.resident)
         self._drawn: tuple[int, Int64[np.ndarray, " s"], Embedding] | None = None
 
     def answers(
@@ -76,7 +71,7 @@ class InMemory:
         if one.embedding is None:
             best = self._combined(one, k, places, calibrate)
             some, items = self._some(rows, count)
-            rest = one.scores(items, self.scan.exact, calibrate)[~np.isin(some, places)]
+            rest = one.scores(items, self.settings.score, calibrate)[~np.isin(some, places)]
             return replace(best, sample=rest, searched=count, exact=False)
         found = self.scan.ranked(one.embedding, places, k, count)
         others, scores = self._sampled(one.embedding, rows, len(places))
@@ -89,13 +84,13 @@ class InMemory:
         return self.resident.places(self.store.read(["seq"], where)["seq"].to_numpy())
 
     def _answer(
-        self, found: Found, others: Int64[np.ndarray, " s"], scores: Float32[np.ndarray, " s"]
+        self, found: TopK, others: Int64[np.ndarray, " s"], scores: Float32[np.ndarray, " s"]
     ) -> Ranked:
         """`scores` are those of `others`, of which some may have been in the pool anyway."""
         return Ranked(
-            [self.resident.ids[n] for n in found.places.tolist()],
+            [self.resident.ids[n] for n in found.rows.tolist()],
             found.scores,
-            uncertainties(self.resident.embedding[torch.from_numpy(found.places)]),
+            uncertainties(self.resident.embedding[torch.from_numpy(found.rows)]),
             found.pool_scores,
             scores[~np.isin(others, found.pool)],
             found.searched,
@@ -109,10 +104,10 @@ class InMemory:
         count = len(self.resident) if rows is None else len(rows)
         if count == pool:  # everything is in the pool
             return np.empty(0, np.int64), np.empty((len(queries), 0), np.float32)
-        places, items = self._some(rows, count)
+        score, (places, items) = self.settings.score, self._some(rows, count)
         if len(queries) == 1:
-            return places, self.scan.exact(queries, items)[None].numpy()
-        return places, self.scan.score(queries, items).numpy()
+            return places, score.each(queries, items)[None].numpy()
+        return places, score(queries, items).numpy()
 
     def _some(
         self, rows: Int64[np.ndarray, " m"] | None, count: int
@@ -137,7 +132,9 @@ class InMemory:
         whole = self.resident.embedding
         places = np.arange(len(whole)) if rows is None else rows
         parts = [
-            one.scores(whole[torch.from_numpy(places[i : i + SCORED])], self.scan.exact, calibrate)
+            one.scores(
+                whole[torch.from_numpy(places[i : i + SCORED])], self.settings.score, calibrate
+            )
             for i in range(0, len(places), SCORED)
         ]
         scores = np.concatenate(parts) if parts else np.empty(0)
@@ -156,20 +153,8 @@ class InMemory:
 
 def uncertainties(items: Embedding) -> list[float] | None:
     """The geometric mean of σ of each; None for points."""
-    if not isinstance(items, Gaussian):
-        return None
-    found: list[float] = items.uncertainty().tolist()
-    return found
-
-
-def scan_of(settings: Settings, resident: Resident) -> Scan[Any]:
-    """The scan that suits the score of an index."""
-    score = settings.score.create()
-    if isinstance(score, DensityScore):
-        return DensityScan(score, resident)
-    if settings.score.kind in DISTANCES:
-        return DistanceScan(score, resident)
-    return PlainScan(score, resident)
+    values = items.uncertainty()
+    return None if values is None else values.tolist()
 
 
 def _joined(parts: list[Embedding]) -> Embedding:

@@ -17,7 +17,6 @@ from pcme.index.rows import INTERNAL
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import Tuning, tuning_in
-from pcme.index.values import Exact
 from pcme.scores.combine import Calibrate
 
 __all__ = ["MEMORY_LIMIT", "SMALL", "Finder", "SearchResult"]
@@ -82,7 +81,7 @@ class Finder:
         with self._lock:
             if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
                 return self.memory.answers(queries, k, where=where, calibrate=calibrate)
-            score = Exact(self.settings.score.create())
+            score = self.settings.score
             return [
                 stream(self.store, score, query, k, where=where, calibrate=calibrate)
                 for query in queries

@@ -9,11 +9,11 @@ import pyarrow as pa
 from pcme.core.progress import Progress, silent
 from pcme.errors import PcmeError
 from pcme.index.ann import AnnIndex, lift_in
-from pcme.index.lifts import Lift
 from pcme.index.rows import RESERVED, checksums, embedding_of, matrix, numbers
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import tuning_in
+from pcme.scores.lifts import Lift
 
 __all__ = ["Description", "Verified", "describe", "verify"]
 
@@ -64,7 +64,7 @@ def describe(store: Store, settings: Settings) -> Description:
         {"image": images, "caption": rows - images},
         settings.dim,
         settings.spread,
-        settings.score.kind,
+        settings.score.name,
         None if settings.model is None else str(settings.model),
         {field.name: str(field.type) for field in store.schema if field.name not in RESERVED},
         store.size(),

@@ -14,8 +14,8 @@ from pcme.errors import ConfigError, DataError
 from pcme.index.encoder import Encoder
 from pcme.index.rows import Kind
 from pcme.index.settings import POINT, Settings
-from pcme.index.values import Exact
 from pcme.scores import combine
+from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
 
 __all__ = ["EncodedQuery", "Query", "QueryEncoder", "Ranked", "combine_queries"]
@@ -46,13 +46,13 @@ class EncodedQuery:
         return [self.embedding]
 
     def scores(
-        self, items: Embedding, exact: Exact, calibrate: Calibrate | None
+        self, items: Embedding, score: Score, calibrate: Calibrate | None
     ) -> Float[np.ndarray, " n"]:
         """The scores that decide; those of a combination are calibrated already, where possible."""
         if self.combined is not None:
-            return self.combined.log_probability(exact.score, items, calibrate=calibrate)
+            return self.combined.log_probability(score, items, calibrate=calibrate)
         assert self.embedding is not None
-        return exact(self.embedding, items).numpy()
+        return score.each(self.embedding, items).numpy()
 
     def uncertainty(self) -> float | None:
         """The geometric mean of σ; None for a point and for a combination."""

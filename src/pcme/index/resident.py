@@ -1,16 +1,18 @@
 """Resident: the embeddings of an index in memory, in the order of writing, kept up to date."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.index.rows import embedding_of, numbers
 from pcme.index.settings import Settings
 from pcme.index.store import Store
+from pcme.scores.scan import best_first
 
 __all__ = ["Resident", "bytes_of"]
 
@@ -21,7 +23,7 @@ SPARE = 0.125
 def bytes_of(settings: Settings, rows: int) -> int:
     """The memory that so many rows take, with what a scan keeps of them."""
     per_row = 4 * settings.dim * (1 if settings.spread == "none" else 2)
-    return rows * per_row * (2 if settings.divides_by_spread else 1)
+    return rows * per_row * (2 if settings.score.divides_by_sigma else 1)
 
 
 @dataclass(eq=False)
@@ -33,6 +35,7 @@ class Resident:
     generation: int = 0
     stable: int = 0
     """Positions below it hold what they held in the generation before."""
+    lasting: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._version: int | None = None
@@ -51,6 +54,19 @@ class Resident:
         if self.settings.spread == "none":
             return Points(mean[:, None])
         return Gaussian(mean, self._log_sigma[: len(self)])
+
+    def best(
+        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
+    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
+        """(scores, rows) of the k best, best first; equal scores by the text of their ids."""
+        orders = [self._order(*each, k) for each in zip(scores.numpy(), rows.numpy(), strict=True)]
+        order = torch.from_numpy(np.stack(orders))
+        return scores.gather(1, order), rows.gather(1, order)
+
+    def _order(
+        self, scores: Float[np.ndarray, " m"], rows: Int64[np.ndarray, " m"], k: int
+    ) -> Int64[np.ndarray, " k"]:
+        return best_first(scores, lambda n: self.ids[rows[n]], k)
 
     def places(self, seq: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " m"]:
         """The positions of rows that are known by `seq`, ascending; unknown ones are left out."""

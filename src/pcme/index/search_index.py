@@ -26,11 +26,10 @@ from pcme.index.finder import Finder
 from pcme.index.health import Description, Verified
 from pcme.index.hits import Hits
 from pcme.index.interpret import Interpreter
-from pcme.index.lifts import width_of
 from pcme.index.queries import Query, QueryEncoder, combine_queries
 from pcme.index.resolve import Items, to_sources
 from pcme.index.rows import Kind, Metadata, schema
-from pcme.index.settings import ScoreId, Settings, Spread
+from pcme.index.settings import Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuning import Tuning
 from pcme.index.writer import Added, OnConflict, Writer
@@ -92,7 +91,8 @@ class SearchIndex:
             raise ConfigError(
                 f"{named}: decided by the model, got both. Leave out {named}, or the model."
             )
-        store = Store.create(str(path), schema(settings, width_of(settings), columns or {}))
+        ann = settings.score.ann(settings.dim)
+        store = Store.create(str(path), schema(settings, ann.width if ann else None, columns or {}))
         return cls(store, settings, encoder)
 
     @classmethod
@@ -193,7 +193,7 @@ class SearchIndex:
         `query_kind` says what embedded queries are of: their percentile is then known too.
         """
         checked_k(k)
-        is_probability = self.settings.score.create().is_log_probability
+        is_probability = self.settings.score.is_log_probability
         interpreter = Interpreter.covering(is_probability, self._encoder.confidence, min_coverage)
         encoded = [self._query_encoder.encode(queries[n], query_kind) for n in range(len(queries))]
         result = self._finder.search(encoded, k, where=_clause(where, kind), exact=exact)
@@ -255,7 +255,7 @@ def _settings(dim: int | None, score: Score | str | None, spread: Spread | None)
     if dim is None:
         raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
     chosen = score if isinstance(score, Score) else scores.create(score or "mean")
-    return Settings(dim, spread or "none", ScoreId.of(chosen))
+    return Settings(dim, spread or "none", chosen)
 
 
 def _clause(where: str | None, kind: Kind | None) -> str | None:

@@ -19,12 +19,11 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
 from pcme.index.ann import AnnIndex, lift_in
 from pcme.index.approximate import Approximate, Effort
-from pcme.index.lifts import DensityLift, width_of
 from pcme.index.queries import EncodedQuery
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.scores.densities import DensityScore
+from pcme.scores.lifts import Ann, DensityLift
 
 __all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "compact", "require_tunable"]
 __all__ += ["stand_ins", "tune", "tuning_in"]
@@ -101,10 +100,9 @@ def require_tunable(where: str, rows: int, settings: Settings, target: float) ->
     """Refuse an index that has nothing to tune, and a target that is not a recall."""
     if not 0 < target <= 1:
         raise ConfigError(f"target: a recall must be in (0, 1], got {target}.")
-    score = settings.score.create()
-    if rows < LEAST or not (width_of(settings) or isinstance(score, DensityScore)):
+    if rows < LEAST or settings.score.ann(settings.dim) is None:
         raise ConfigError(
-            f'{where}: cannot be tuned, got {rows:,} items ranked by "{settings.score.kind}". It '
+            f'{where}: cannot be tuned, got {rows:,} items ranked by "{settings.score.name}". It '
             f"needs {LEAST:,} items and a score that is a distance or a density; until then every "
             "search is exact."
         )
@@ -120,9 +118,9 @@ def tune(
     progress: Progress = silent,
 ) -> Tuning:
     """Fit a lift where the score needs one, build the ANN index, measure, and store the best."""
-    score = settings.score.create()
-    if isinstance(score, DensityScore):
-        lift = _fit_lift(score, store, queries)
+    ann = settings.score.ann(settings.dim)
+    if ann is not None and ann.width is None:
+        lift = _fit_lift(ann, store, queries)
         with store.writing():
             store.note(tuning="")  # until the vectors are there, searches are exact
             AnnIndex(store).replace_vectors(lift)
@@ -201,12 +199,12 @@ def _sample(store: Store, count: int, where: str | None = None) -> Embedding | N
     return embedding_of(table.take(by_seq[np.argsort(np.argsort(drawn))]))
 
 
-def _fit_lift(score: DensityScore, store: Store, queries: Embedding) -> DensityLift:
+def _fit_lift(ann: Ann, store: Store, queries: Embedding) -> DensityLift:
     """The lift that keeps the most of what these queries find among these items."""
     items = _sample(store, 4 * FITTED)
     assert isinstance(items, Gaussian)
     assert isinstance(queries, Gaussian)
-    return DensityLift.fitted(score, items, queries)
+    return ann.fit(items, queries)
 
 
 def _trials(

@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
+from pcme.embedding import Gaussian
 from pcme.kernels import compiled
 
 WIDE = 0.1
@@ -39,9 +39,11 @@ STEEP = ((0.6, 5), (1.0, 9), (2.5, 24), (math.inf, 96))
 SURE = 40.0
 """Logits are cut here: 1 − sigmoid is then below the last digit, and no ratio becomes 0/0."""
 OUTER_NODES, INNER_NODES = 64, 16
-BOUND_STRIPS = 16
 PAIR_MEMORY = 1 << 26
 """Bytes of temporaries for one chunk of wide pairs."""
+
+TINY = torch.finfo(torch.float32).tiny
+"""The least variance: 0 would leave no spread to divide by."""
 
 Side = tuple[Tensor, Tensor]
 """(means, variances) of one side; [N, D] each, or broadcastable [..., D] for pairs."""
@@ -212,6 +214,11 @@ def log_expectation(
     return out
 
 
+def variances(items: Gaussian) -> Float[Tensor, "n d"]:
+    """σ², at least `TINY`."""
+    return items.variance.clamp_min(TINY)
+
+
 def score_pairs(
     moments: Moments, gather: Gather, scale: Tensor, shift: Tensor
 ) -> Float[Tensor, "*n"]:
@@ -230,83 +237,8 @@ def score_pairs(
 
 @cache
 def _classes() -> tuple[tuple[float, np.ndarray, np.ndarray], ...]:
-    rules = [(most, np.array(_hermite(nodes))) for most, nodes in STEEP]
+    rules = [(most, np.array(hermite(nodes))) for most, nodes in STEEP]
     return tuple((most, rule[:, 0].copy(), np.exp(rule[:, 1])) for most, rule in rules)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """For each of n queries, what holds for every item: bounds on the sums of `Moments`."""
-
-    least_spread: Float[Tensor, " n"]
-    most_spread: Float[Tensor, " n"]
-    most_spread2: Float[Tensor, " n"]
-    most_uneven: Float[Tensor, " n"]
-    """Σ Δ² s exceeds mean(s) Σ Δ² by no more."""
-    widest: Float[Tensor, " n"]
-    """No s_d is larger."""
-    dim: int
-
-    def __getitem__(self, rows: Tensor) -> "Limits":
-        """Some of the queries."""
-        return Limits(
-            self.least_spread[rows],
-            self.most_spread[rows],
-            self.most_spread2[rows],
-            self.most_uneven[rows],
-            self.widest[rows],
-            self.dim,
-        )
-
-
-def upper_log_match(
-    mean: Float[Tensor, " n"], limits: Limits, scale: Tensor, shift: Tensor
-) -> Float[Tensor, " n"]:
-    """No pair with E Q ≥ `mean` has a larger `log_match`; +∞ where such a pair could be wide.
-
-    A node of the narrow rule lies at √E Q + u z + …, u = sd(√Q). The range of u is cut into strips;
-    within one, each node is put as near as the strip allows (its upper end where z < 0, its lower
-    end where z > 0), less the most that the higher terms can take away. Every part falls as E Q
-    grows, so the bound at `mean` holds beyond it.
-    """
-    root = mean.clamp_min(0).sqrt()
-    cv, skew, product = _shape_limits(mean, limits)
-    edges = torch.linspace(0, 1, BOUND_STRIPS + 1, dtype=mean.dtype)[:, None] * cv / 2  # u / root
-    steep = scale * root * edges
-    bounds = torch.full_like(edges[1:], -torch.inf)
-    for (_, nodes), (low, high) in zip(
-        STEEP, pairwise((-1.0, *(s for s, _ in STEEP))), strict=True
-    ):
-        inside = (steep[1:] > low) & (steep[:-1] <= high)
-        if inside.any():
-            z, weight = torch.tensor(_hermite(nodes), dtype=mean.dtype).T[:, :, None]  # [node, 1]
-            first = z.abs() * product * (skew * 0.0212 + cv / 24)
-            third = z.abs() ** 3 * (product * (skew * 0.0025 + cv / 24) + cv.pow(3) / 16)
-            lost = product / 12 + z * z * cv.square() / 8 + first + third
-            along = torch.where(z[:, :, None] > 0, edges[:-1], edges[1:])  # [node, strip, n]
-            factor = 1 + z[:, :, None] * along - lost[:, None]
-            terms = weight[:, :, None] + logsigmoid(shift - scale * root * factor.clamp_min(0))
-            bound = torch.logsumexp(terms, 0)
-            bounds = torch.where(inside, torch.maximum(bounds, bound), bounds)
-    safe = (mean > 0) & (cv.square() <= WIDE)
-    return torch.where(safe, bounds.amax(0), torch.inf)
-
-
-def _shape_limits(mean: Tensor, limits: Limits) -> tuple[Tensor, Tensor, Tensor]:
-    """The most that cv, skew and cv · skew of Q can be, falling as E Q grows.
-
-    Var Q ≤ 2 Σs² + 4 (s̄ (E Q − Σs) + uneven). skew = 8 θ₃ / Var^(3/2) ≤ √8, and ≤ 6 max(s) / √Var
-    with Var ≥ 2 (Σs)²/D. cv · skew = 8 θ₃ / (Var · E Q) ≤ max(4 Σs²/Σs, 6 ΣΔ²s/ΣΔ²) / E Q.
-    """
-    average = limits.most_spread / limits.dim
-    fixed = 2 * limits.most_spread2 + 4 * (limits.most_uneven - average * limits.least_spread)
-    variance = fixed.clamp_min(0) + 4 * average * mean
-    least = 2 * limits.least_spread.square() / limits.dim
-    skew = (6 * limits.widest / least.sqrt()).clamp_max(math.sqrt(8))
-    least_shift = (mean - limits.most_spread).clamp_min(torch.finfo(mean.dtype).tiny)
-    along = torch.minimum(limits.widest, average + limits.most_uneven / least_shift)
-    product = torch.maximum(4 * limits.most_spread2 / limits.least_spread, 6 * along) / mean
-    return variance.sqrt() / mean, skew, product
 
 
 def _narrow(
@@ -323,10 +255,10 @@ def _narrow(
     a2 = slope * (both / 12 - cv.square() / 8)
     a3 = slope * cv * (cv.square() / 16 - both / 24 + skew2 * (1.45 / 48 - 1 / 36))
     logits = []
-    for z, _ in _hermite(nodes):
+    for z, _ in hermite(nodes):
         distance = torch.add(a0, torch.add(a1, torch.add(a2, a3, alpha=z), alpha=z), alpha=z)
         logits.append(((shift - distance.clamp_min(0)) * sign).clamp_max(SURE))
-    return _log_mean_sigmoid(logits, [weight for _, weight in _hermite(nodes)])
+    return _log_mean_sigmoid(logits, [weight for _, weight in hermite(nodes)])
 
 
 def _log_mean_sigmoid(logits: list[Tensor], log_weights: list[float]) -> Tensor:
@@ -367,7 +299,7 @@ def _wide_chunk(
     rest = _power_nodes(delta * others, spread * others)  # [n, inner]
     u, log_weight, log_outside = _legendre_nodes(centre, variance.sqrt(), rest, scale, shift)
     distance = (u.square()[:, :, None] + rest[:, None, :]).sqrt()
-    inner = torch.as_tensor([w for _, w in _hermite(INNER_NODES)], dtype=u.dtype)
+    inner = torch.as_tensor([w for _, w in hermite(INNER_NODES)], dtype=u.dtype)
     weight = (log_weight[:, :, None] + inner).exp()
     logits = (sign[:, None, None] * (shift - scale[:, :, None] * distance)).clamp_max(SURE)
     top = logits.detach().amax((1, 2), keepdim=True)
@@ -391,7 +323,7 @@ def _power_nodes(delta: Tensor, spread: Tensor) -> Float[Tensor, "n inner"]:
     r = theta2 / theta1.square()
     middle = 1 + power * (power - 1) * r * (1 - (2 - power) * (1 - 3 * power) * r / 2)
     width = (2 * r * (1 - (1 - power) * (1 - 3 * power) * r)).clamp_min(0).sqrt() * power
-    z = torch.as_tensor([z for z, _ in _hermite(INNER_NODES)], dtype=delta.dtype)
+    z = torch.as_tensor([z for z, _ in hermite(INNER_NODES)], dtype=delta.dtype)
     return theta1 * (middle + width * z).clamp_min(1e-6).pow(1 / power)
 
 
@@ -418,7 +350,7 @@ def _legendre_nodes(
 
 
 @cache
-def _hermite(nodes: int) -> list[tuple[float, float]]:
+def hermite(nodes: int) -> list[tuple[float, float]]:
     """(z, log weight) of E over a standard normal."""
     z, w = np.polynomial.hermite_e.hermegauss(nodes)
     return [(float(a), float(math.log(b))) for a, b in zip(z, w / w.sum(), strict=True)]

@@ -2,7 +2,7 @@
 
     M = Σ_d (μ₁ − μ₂)² / (σ₁² + σ₂²)        L = Σ_d log (σ₁² + σ₂²)
 
-Paper: Eq. (B.4), (B.5). `fused` does the work on the CPU; elsewhere a blocked broadcast does.
+Paper: Eq. (B.4), (B.5). `compiled` does the work on the CPU; elsewhere a blocked broadcast does.
 """
 
 from dataclasses import dataclass
@@ -30,22 +30,6 @@ class Scaling:
     log_centre: Float[Tensor, " d"]
     dtype: torch.dtype
 
-    @staticmethod
-    def of(queries: Gaussian, gallery: Gaussian) -> "Scaling":
-        """The gallery's mean log σ in each dimension, and the precision that the range asks for."""
-        log_centre = gallery.log_sigma.detach().mean(0).expand(gallery.dim)
-        extremes = [_extremes(side) for side in (queries.detach(), gallery.detach())]
-        log_sigmas, means = (torch.cat(parts) for parts in zip(*extremes, strict=True))
-        reach = float((2 * (log_sigmas - log_centre)).abs().max())
-        largest = float((means.abs() * (-log_centre).exp()).max())
-        for dtype in (queries.mean.dtype, torch.float64):
-            if dtype in _NUMPY and _fits(reach, largest, _NUMPY[dtype]):
-                return Scaling(log_centre, dtype)
-        raise DataError(
-            f"log_sigma lies up to {reach / 2:.0f} away from its average in the same dimension; "
-            "density scores are computed up to 80. Bound log_sigma when training."
-        )
-
     @property
     def log_volume(self) -> Tensor:
         """What the scaling takes away from L."""
@@ -58,6 +42,34 @@ class Scaling:
         return items.mean.to(self.dtype) * (-centre).exp(), variance
 
 
+@dataclass(frozen=True)
+class Extent:
+    """Per dimension of a gallery: the mean of log σ, and how far log σ and μ reach from it."""
+
+    log_centre: Float[Tensor, " d"]
+    log_reach: Float[Tensor, " d"]
+    largest: Float[Tensor, " d"]
+
+    @staticmethod
+    def of(gallery: Gaussian) -> "Extent":
+        """That of a gallery."""
+        log_centre = gallery.log_sigma.detach().mean(0).expand(gallery.dim)
+        return Extent(log_centre, *_reach(gallery, log_centre))
+
+    def scaling(self, queries: Gaussian) -> Scaling:
+        """By the gallery's mean log σ, in the precision that both sides' range asks for."""
+        log_reach, largest = _reach(queries, self.log_centre)
+        reach = 2 * float(torch.maximum(log_reach, self.log_reach).max())
+        scaled = torch.maximum(largest, self.largest) * (-self.log_centre).exp()
+        for dtype in (queries.dtype, torch.float64):
+            if dtype in _NUMPY and _fits(reach, float(scaled.max()), _NUMPY[dtype]):
+                return Scaling(self.log_centre, dtype)
+        raise DataError(
+            f"log_sigma lies up to {reach / 2:.0f} away from its average in the same dimension; "
+            "density scores are computed up to 80. Bound log_sigma when training."
+        )
+
+
 def terms(queries: Gaussian, gallery: Gaussian, scaling: Scaling | None = None) -> Terms:
     """(M, L) for all pairs; gradients reach both sides' mean and log_sigma.
 
@@ -66,7 +78,7 @@ def terms(queries: Gaussian, gallery: Gaussian, scaling: Scaling | None = None) 
     >>> round(m.item(), 6), round(l.item(), 6)  # 2 · 1/2 and 2 · log 2
     (1.0, 1.386294)
     """
-    scaling = scaling or Scaling.of(queries, gallery)
+    scaling = scaling or Extent.of(gallery).scaling(queries)
     sides = (*scaling.apply(queries), *scaling.apply(gallery))
     form = _Fused.apply if queries.mean.device.type == "cpu" else _broadcast
     m, log_sum = form(*sides)
@@ -74,7 +86,7 @@ def terms(queries: Gaussian, gallery: Gaussian, scaling: Scaling | None = None) 
 
 
 class _Fused(torch.autograd.Function):
-    """`fused.kernel_sums` forward, `fused.kernel_gradients` for either side backward."""
+    """`compiled.kernel_sums` forward, `compiled.kernel_gradients` for either side backward."""
 
     @staticmethod
     def forward(ctx: Any, m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Terms:  # noqa: ANN401
@@ -103,12 +115,16 @@ def _broadcast(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Terms:
     return torch.cat([m for m, _ in parts]), torch.cat([log_sum for _, log_sum in parts])
 
 
-def _extremes(items: Gaussian) -> tuple[Float[Tensor, "m _"], Float[Tensor, "m d"]]:
-    """The least and largest log σ and mean of each dimension, chunk by chunk: torch would copy."""
-    parts = [items[i : i + 4096] for i in range(0, len(items), 4096)]
-    log_sigmas = [f(part.log_sigma, 0) for part in parts for f in (torch.amin, torch.amax)]
-    means = [f(part.mean, 0) for part in parts for f in (torch.amin, torch.amax)]
-    return torch.stack(log_sigmas).expand(-1, items.dim), torch.stack(means)
+def _reach(
+    items: Gaussian, log_centre: Float[Tensor, " d"]
+) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+    """The largest |log σ − centre| and |μ| per dimension, chunk by chunk: torch would copy."""
+    parts = [items[i : i + 4096].detach() for i in range(0, len(items), 4096)]
+    low = torch.stack([part.log_sigma.amin(0) for part in parts]).amin(0)
+    high = torch.stack([part.log_sigma.amax(0) for part in parts]).amax(0)
+    least = torch.stack([part.mean.amin(0) for part in parts]).amin(0)
+    most = torch.stack([part.mean.amax(0) for part in parts]).amax(0)
+    return torch.maximum(high - log_centre, log_centre - low), torch.maximum(most, -least)
 
 
 def _fits(reach: float, largest: float, kind: type[np.floating]) -> bool:

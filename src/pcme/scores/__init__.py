@@ -6,8 +6,8 @@ Wasserstein()
 True
 """
 
-from pcme.scores.base import MEMORY_LIMIT, Score, registry
-from pcme.scores.plans import Cost, Normal
+from pcme.scores.base import Score, registry
+from pcme.scores.plans import MEMORY_LIMIT, Cost, Normal
 
 __all__ = ["MEMORY_LIMIT", "Cost", "Normal", "Score", "create", "names", "registry"]
 

@@ -9,6 +9,7 @@ and rounded to the embeddings' dtype. Ties, that is equal rounded values, go to 
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -21,7 +22,9 @@ from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
 from pcme.retrieval.ranking import Ranking
+from pcme.scores.lifts import Ann
 from pcme.scores.plans import (
+    MEMORY_LIMIT,
     Cost,
     Lifted,
     LiftedPlan,
@@ -32,10 +35,7 @@ from pcme.scores.plans import (
     item_blocks,
     query_blocks,
 )
-from pcme.scores.search import Search
-
-MEMORY_LIMIT = 512 << 20
-"""Default cap, in bytes, on the temporaries of one call (the result itself not counted)."""
+from pcme.scores.scan import Fixed, Gallery, LiftedScan, PlainScan, Scan, score_one
 
 
 class Score(ABC):
@@ -94,6 +94,11 @@ class Score(ABC):
         most = self.max_points
         return isinstance(items, Gaussian) or most is None or items.x.shape[1] <= most
 
+    def require_taken(self, items: Embedding) -> None:
+        """Raise a `ShapeError` that names the scores which take such items."""
+        if not self.takes(items):
+            raise _not_taken(self, items)
+
     def suited_to(self, items: Embedding) -> "Score":
         """The same score with parameters that take such items, where there are any."""
         return self
@@ -115,6 +120,18 @@ class Score(ABC):
         vectors = round(numbers / one.dim)
         space = "O(JN)" if sampled else "O(N)" if vectors == 1 else f"O({vectors}N)"
         return Cost(numbers, numbers * one.dtype.itemsize, space, plan.work)
+
+    def for_single_points(self) -> "Score":
+        """The same score for items of a single point each, as an index holds them."""
+        return self
+
+    def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
+        """The scan that finds the best items of a gallery; without `exact` it need not prove."""
+        return PlainScan(self.plan, gallery)
+
+    def ann(self, dim: int) -> Ann | None:
+        """The vectors by which an L2 engine proposes items; None where it cannot."""
+        return None
 
     @abstractmethod
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
@@ -179,9 +196,16 @@ class Score(ABC):
             raise ConfigError(
                 f"k must be between 1 and the gallery's {len(gallery)} items, got {k}."
             )
-        plan = self.plan(queries.detach(), gallery.detach())
-        ids, scores = Search(plan, k, memory_limit, exact).run()
+        for items in (queries, gallery):
+            self.require_taken(items)
+        scan = self.scan(Fixed(gallery.detach()), exact=exact)
+        ids, scores = scan.ranking(queries.detach(), k, memory_limit=memory_limit)
         return Ranking(ids, scores, gallery_size=len(gallery))
+
+    @torch.no_grad()
+    def each(self, query: Embedding, items: Embedding) -> Float[Tensor, " n"]:
+        """The scores of a single query: pair by pair for few items, by products for many."""
+        return score_one(self.plan(query, items))
 
     def probability(self, queries: Embedding, gallery: Embedding) -> Float[Tensor, "q g"]:
         """The match probability in [0, 1]: exp of a score that is the log of one."""
@@ -213,18 +237,27 @@ class LiftedScore(Score, ABC):
             require_gaussian(self, gallery),
         )
 
+    def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
+        """Keys by the same product in single precision."""
+        return LiftedScan(self.plan, gallery, self.lift)
+
 
 registry: Registry[Score] = Registry("score", "pcme.scores")
 
 
-def require_gaussian(score: object, items: Embedding) -> Gaussian:
-    """The items, or an error that says which scores take points."""
+def require_gaussian(score: Score, items: Embedding) -> Gaussian:
+    """The items, or an error that names the scores which take points."""
     if not isinstance(items, Gaussian):
-        raise ShapeError(
-            f"{type(score).__name__} compares Gaussians, got {type(items).__name__}. Use one of: "
-            f"{', '.join(_names(lambda known: known.suited_to(items).takes(items)))}."
-        )
+        raise _not_taken(score, items)
     return items
+
+
+def require_logit(name: str, scale: float, shift: float) -> None:
+    """A `ConfigError` unless 0 < scale < ∞ and shift is finite."""
+    if not (0 < scale < math.inf and math.isfinite(shift)):
+        raise ConfigError(
+            f"{name}: scale must be finite and > 0 and shift finite, got {scale} and {shift}."
+        )
 
 
 def require_comparable(queries: Embedding, gallery: Embedding) -> None:
@@ -246,6 +279,14 @@ def require_comparable(queries: Embedding, gallery: Embedding) -> None:
             f"{queries.dtype} on {queries.device} and "
             f"{gallery.dtype} on {gallery.device}. Convert with .to(...)."
         )
+
+
+def _not_taken(score: Score, items: Embedding) -> ShapeError:
+    known = _names(lambda score: score.suited_to(items).takes(items))
+    return ShapeError(
+        f"{type(score).__name__} does not compare {type(items).__name__} with "
+        f"{items.points().shape[1]} per item. Use one of: {', '.join(known)}."
+    )
 
 
 def _names(fits: Callable[[Score], bool]) -> list[str]:

@@ -1,15 +1,31 @@
-"""Squared distances: of the means, 2-Wasserstein, and the expected one. All lift to L2."""
+"""Squared distances: of the means, 2-Wasserstein, expected, and a match probability of the last."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from pcme.embedding import Embedding, Gaussian, Points
-from pcme.scores.base import LiftedScore, registry
-from pcme.scores.plans import Lifted, Normal, Plan, Side, lift_l2
+from pcme.embedding import Embedding
+from pcme.scores.base import LiftedScore, Score, registry, require_gaussian, require_logit
+from pcme.scores.distance_scan import DistanceScan
+from pcme.scores.lifts import Ann, DistanceLift
+from pcme.scores.plans import (
+    Lifted,
+    Normal,
+    Plan,
+    Side,
+    SquashedPlan,
+    expected_distance,
+    lift_expected,
+    lift_l2,
+    lift_mean,
+    mean_distance,
+    single_points,
+)
+from pcme.scores.scan import Gallery, Scan
 
 
 @registry.register("mean")
@@ -29,15 +45,24 @@ class MeanDistance(LiftedScore):
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−‖μ₁−μ₂‖²."""
-        return -(queries.mean - gallery.mean).square().sum(-1)
+        return mean_distance(queries, gallery)
 
     def lift(self, items: Normal, side: Side) -> Lifted:
         """D + 1 numbers."""
-        return lift_l2(items.mean, torch.zeros_like(items.mean[:, 0]), side)
+        return lift_mean(items, side)
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """Single points are means."""
-        return super().plan(_single_point(queries), _single_point(gallery))
+        sides = [single_points(s) if self.takes(s) else s for s in (queries, gallery)]
+        return super().plan(*sides)
+
+    def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
+        """Keys are the score but for rounding."""
+        return DistanceScan(self.plan, gallery, _unchanged, by_sigma=False)
+
+    def ann(self, dim: int) -> Ann:
+        """The means."""
+        return DistanceLift.of(dim, by_sigma=False)
 
 
 @registry.register("w2")
@@ -52,8 +77,7 @@ class Wasserstein(LiftedScore):
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−‖μ₁−μ₂‖² − ‖σ₁−σ₂‖²."""
-        spread = (queries.sigma - gallery.sigma).square().sum(-1)
-        return -(queries.mean - gallery.mean).square().sum(-1) - spread
+        return mean_distance(queries, gallery) - (queries.sigma - gallery.sigma).square().sum(-1)
 
     def lift(self, items: Normal, side: Side) -> Lifted:
         """L2 between [μ; σ]: 2D + 1 numbers."""
@@ -73,15 +97,61 @@ class ExpectedDistance(LiftedScore):
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """−‖μ₁−μ₂‖² − Σ(σ₁²+σ₂²)."""
-        spread = queries.variance.sum(-1) + gallery.variance.sum(-1)
-        return -(queries.mean - gallery.mean).square().sum(-1) - spread
+        return expected_distance(queries, gallery)
 
     def lift(self, items: Normal, side: Side) -> Lifted:
         """D + 1 numbers."""
-        return lift_l2(items.mean, items.variance.sum(-1), side)
+        return lift_expected(items, side)
+
+    def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
+        """Keys are the score but for rounding."""
+        return DistanceScan(self.plan, gallery, _unchanged)
+
+    def ann(self, dim: int) -> Ann:
+        """[μ; √Σσ²]."""
+        return DistanceLift.of(dim)
 
 
-def _single_point(items: Embedding) -> Embedding:
-    if isinstance(items, Points) and items.x.shape[1] == 1:
-        return Gaussian(items.x[:, 0], torch.zeros_like(items.x[:, 0, :1]))
-    return items
+@registry.register("csd_prob")
+@dataclass(frozen=True)
+class ExpectedMatch(Score):
+    """log sigmoid(b − a E‖z₁−z₂‖²): the log match probability of PCME++.
+
+    Chun 2024 (PCME++), Eq. (1)–(2). Relation: the order of `csd`; `match_prob` has the mean of the
+    sigmoid where this has the sigmoid of the mean.
+    """
+
+    scale: float = 5.0
+    shift: float = 5.0
+    symmetric: ClassVar[bool] = True
+    orders_like: ClassVar[str | None] = "csd"
+    is_log_probability: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        require_logit("csd_prob", self.scale, self.shift)
+
+    def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
+        """log sigmoid(b − a (‖μ₁−μ₂‖² + Σ(σ₁²+σ₂²)))."""
+        return self.of(expected_distance(queries, gallery))
+
+    def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
+        """One matrix product per block, as for `csd`."""
+        sides = require_gaussian(self, queries), require_gaussian(self, gallery)
+        return SquashedPlan(self.of, expected_distance, lift_expected, *sides)
+
+    def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
+        """The keys of `csd`."""
+        return DistanceScan(self.plan, gallery, self.of)
+
+    def ann(self, dim: int) -> Ann:
+        """As for `csd`."""
+        return DistanceLift.of(dim)
+
+    def of(self, closeness: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+        """The score of pairs whose `csd` is this."""
+        return logsigmoid(self.shift + self.scale * closeness)
+
+
+def _unchanged(closeness: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    return closeness

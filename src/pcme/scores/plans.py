@@ -1,14 +1,15 @@
 """Plans: how a block of scores is computed for one call's queries and gallery.
 
-A `Plan` gives any block of exact scores, the same numbers for a list of candidates, and, where
-the algebra allows, a `Shortlist` for `topk`. `PairsPlan` broadcasts a formula, `LiftedPlan` is one
-matrix product, `SampledPlan` one product over stacked samples; two scores bring their own.
+A `Plan` gives any block of exact scores, and the same numbers for a list of candidates.
+`PairsPlan` broadcasts a formula, `LiftedPlan` is one matrix product, `SquashedPlan` a monotone
+function of one, and `SampledPlan` one product over stacked samples; two families bring their own.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +18,8 @@ from torch import Tensor
 from pcme.embedding import Embedding, Gaussian
 from pcme.kernels import sampled
 
+MEMORY_LIMIT = 512 << 20
+"""Default cap, in bytes, on the temporaries of one call (the result itself not counted)."""
 QUERY_ROWS = 1024
 """Queries in a block at the most; the gallery's part of a block grows to fill the cap."""
 CACHE_BYTES = 16 << 20
@@ -62,23 +65,9 @@ class Lifted:
         return found[:, : len(items.offset)]
 
 
-@dataclass(frozen=True)
-class Shortlist:
-    """Keys that are one float32 matrix product, and what they promise about the score."""
-
-    queries: Float[Tensor, "q l"]
-    items: Callable[[slice], Lifted]
-    """Offsets of the items count; the queries' do not, a key need only order one query's items."""
-    width: int
-    """How many candidates to begin with."""
-    upper: Callable[[Tensor, Tensor], Tensor]
-    """(rows, keys) → an upper bound on the score of any item whose computed key is not larger."""
-    bounded: bool = True
-    """False where `upper` promises nothing, so that the shortlist serves `exact=False` only."""
-
-
 Formula = Callable[[Normal, Normal], Tensor]
 Lift = Callable[[Normal, Side], Lifted]
+Squash = Callable[[Float[Tensor, "*n"]], Float[Tensor, "*n"]]
 
 
 @dataclass(frozen=True)
@@ -106,6 +95,8 @@ class Plan(ABC):
     """Numbers that are made of an item; 0: none but its own."""
     work: int | None = None
     """Multiply-adds per pair."""
+    lists: ClassVar[bool] = True
+    """Whether `candidates` is there."""
     bytes_per_pair: int
     bytes_per_item: int = 0
     bytes_per_query: int = 0
@@ -119,12 +110,8 @@ class Plan(ABC):
         """Exact scores of some queries against some items."""
 
     def candidates(self, rows: Tensor, ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
-        """The same numbers for a list of items per query; needed where `shortlist` is."""
+        """The same numbers for a list of items per query, where `lists` says so."""
         raise NotImplementedError
-
-    def shortlist(self, k: int) -> Shortlist | None:
-        """A cheap first stage for `topk`, if there is one."""
-        return None
 
 
 class PairsPlan(Plan):
@@ -155,48 +142,53 @@ class PairsPlan(Plan):
 
 
 class LiftedPlan(PairsPlan):
-    """float64 products for blocks; float32 products with a rounding bound for shortlists."""
+    """Blocks by one float64 product of lifted vectors."""
 
     def __init__(self, pairs: Formula, lift: Lift, queries: Gaussian, gallery: Gaussian) -> None:
         super().__init__(pairs, queries, gallery)
         self.lift = lift
-        # Translation changes no score of this package and shrinks what cancels in the products.
-        self.centre = gallery.mean.mean(0)
         self.width = lift(normal(queries[:1]), "query").vectors.shape[1]
         self.numbers, self.work = self.width + 1, self.width  # the vector and its offset
         self.bytes_per_pair, self.bytes_per_item = 16, 8 * (2 * self.width + 4 * queries.dim)
 
-    def block(self, rows: Rows, columns: slice) -> Tensor:
-        """One product."""
-        left = self._lift(self.queries, rows, "query", torch.float64)
-        return left.products(self._lift(self.gallery, columns, "item", torch.float64))
+    def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
+        """One product in float64."""
+        left = self._lift(self.queries, rows, "query")
+        return left.products(self._lift(self.gallery, columns, "item"))
 
-    def shortlist(self, k: int) -> Shortlist:
-        """The same in float32, and its worst rounding error: γ (‖v₁‖ ‖v₂‖ + |o₂|), γ = n u."""
-        left = self._lift(self.queries, slice(None), "query", torch.float32)
-        norms, offsets = left.vectors.double().norm(dim=1), left.offset.double()
-        largest = {"norm": 0.0, "offset": 0.0}
+    @cached_property
+    def _centre(self) -> Float[Tensor, " d"]:
+        """A translation changes no score of this package and shrinks what cancels in products."""
+        return _gaussian(self.gallery).mean.mean(0).double()
 
-        def items(columns: slice) -> Lifted:
-            part = self._lift(self.gallery, columns, "item", torch.float32)
-            largest["norm"] = max(largest["norm"], float(part.vectors.norm(dim=1).max()))
-            largest["offset"] = max(largest["offset"], float(part.offset.abs().max()))
-            return part
+    def _lift(self, items: Embedding, rows: Rows, side: Side) -> Lifted:
+        part = normal(_gaussian(items)[rows])
+        return self.lift(Normal(part.mean - self._centre, part.log_sigma), side)
 
-        def upper(rows: Tensor, keys: Tensor) -> Tensor:
-            size: Tensor = norms[rows] * largest["norm"] + largest["offset"] + offsets[rows].abs()
-            return keys + offsets[rows] + 1.01 * (self.width + 8) * 2.0**-24 * size
 
-        return Shortlist(left.vectors, items, width=k + 32, upper=upper)
+class SquashedPlan(LiftedPlan):
+    """A monotone function of a lifted score."""
 
-    def _lift(self, items: Embedding, rows: Rows, side: Side, dtype: torch.dtype) -> Lifted:
-        part = _gaussian(items)[rows]
-        mean = part.mean.to(dtype) - self.centre.to(dtype)
-        return self.lift(Normal(mean, part.log_sigma.to(dtype).expand_as(mean)), side)
+    def __init__(
+        self, squash: Squash, pairs: Formula, lift: Lift, queries: Gaussian, gallery: Gaussian
+    ) -> None:
+        super().__init__(pairs, lift, queries, gallery)
+        self.squash = squash
+        self.bytes_per_pair += 16
+
+    def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
+        """One product, squashed."""
+        return self.squash(super().block(rows, columns))
+
+    def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
+        """The formula, squashed."""
+        return self.squash(super().candidates(rows, ids))
 
 
 class SampledPlan(Plan):
     """All J² distances of a block from one product over the samples, then a reduction."""
+
+    lists: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -239,9 +231,36 @@ def whole_columns(items: Float[Tensor, "g ..."]) -> Float[Tensor, "p ..."]:
     return torch.cat((items, items.new_zeros(missing, *items.shape[1:]))) if missing else items
 
 
+def mean_distance(queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
+    """−‖μ₁−μ₂‖²."""
+    return -(queries.mean - gallery.mean).square().sum(-1)
+
+
+def expected_distance(queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
+    """−E‖z₁−z₂‖² = −‖μ₁−μ₂‖² − Σ(σ₁²+σ₂²)."""
+    spread = queries.variance.sum(-1) + gallery.variance.sum(-1)
+    return mean_distance(queries, gallery) - spread
+
+
+def lift_mean(items: Normal, side: Side) -> Lifted:
+    """The lift of `mean_distance`, D + 1 numbers."""
+    return lift_l2(items.mean, torch.zeros_like(items.mean[:, 0]), side)
+
+
+def lift_expected(items: Normal, side: Side) -> Lifted:
+    """The lift of `expected_distance`, D + 1 numbers."""
+    return lift_l2(items.mean, items.variance.sum(-1), side)
+
+
 def lift_l2(x: Float[Tensor, "n d"], own: Float[Tensor, " n"], side: Side) -> Lifted:
     """The lift of −‖x₁−x₂‖² − own₁ − own₂."""
     return Lifted(2 * x if side == "query" else x, -(x.square().sum(-1) + own))
+
+
+def single_points(items: Embedding) -> Gaussian:
+    """Points with K = 1 as Gaussians whose σ nobody asks for."""
+    mean = items.points()[:, 0]
+    return Gaussian(mean, torch.zeros_like(mean[:, :1]))
 
 
 def normal(items: Gaussian) -> Normal:

@@ -1,38 +1,32 @@
 """Lifts: vectors by which an engine that knows no Gaussians orders items nearly as a score does.
 
-An engine only proposes; the score itself decides (`pcme.index.values`). Two lifts serve all scores
-that have one:
+An engine only proposes; the score itself decides. Two lifts serve all scores that have one:
 
 * *distance*, for every score that falls with E‖z₁−z₂‖²: [μ; √Σσ²] for items, [μ; 0] for queries.
   Its L2 is the expected squared distance less the query's own spread: exact for `csd`, `csd_prob`
-  and (without the last number) `mean`; the order `match_prob` has nearly.
+  and (without the last number) `mean`; nearly the order of `match_prob`.
 * *density*, for overlap and its kin. M + L (`kernels.overlap`) is no finite inner product, but
   1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right for any query where the item's variance v₂ is the
   usual one, v̄, and it separates; so does the logarithm. That is an inner product of 3D numbers,
   most of which matter little: the directions in which the products of real queries and items vary
-  most are kept. Plain distances are useless here, and so are codes of a few bits: what decides are
-  small differences of large numbers (docs/science/ann.md has the figures).
+  most are kept. Plain distances are useless here, and so are codes of a few bits: small differences
+  of large numbers decide (docs/science/ann.md has the measurements).
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import safetensors.numpy
 from jaxtyping import Float, Float32, Float64
 from safetensors import SafetensorError
 
-from pcme.embedding import Embedding, Gaussian, Points
+from pcme.embedding import Embedding, Gaussian
 from pcme.errors import FormatError
-from pcme.index.settings import Settings
-from pcme.scores.densities import DensityScore
-
-__all__ = ["DISTANCES", "Codes", "DensityLift", "DistanceLift", "Lift", "lift_of", "width_of"]
 
 ALIGNED = 16
 """Vectors are filled up to a multiple of this: product quantisation cuts them into equal parts."""
-DISTANCES = ("mean", "csd", "csd_prob", "match_prob")
 KEPT = 127
 """Directions of a density lift that are kept; with the length they make 128 numbers."""
 FAR = 300.0
@@ -61,39 +55,59 @@ class Lift(ABC):
         """The vectors to search by."""
 
 
-def width_of(settings: Settings) -> int | None:
-    """How many numbers every item's vector has from the beginning; None without such a vector."""
-    return _aligned(settings.dim + 1) if settings.score.kind in DISTANCES else None
+class Ann(ABC):
+    """How a score's vectors for an engine come about: at once, or fitted on items and queries."""
+
+    width: int | None
+    """Numbers per item from the beginning; None where they must be fitted first."""
+
+    @abstractmethod
+    def lift(self, stored: bytes | None = None) -> Lift | None:
+        """The lift, as stored where it was fitted; None where it has not been fitted."""
+
+    @abstractmethod
+    def fit(self, items: Gaussian, queries: Gaussian) -> "DensityLift":
+        """Fit the lift."""
 
 
-def lift_of(settings: Settings, stored: bytes | None = None) -> Lift | None:
-    """The lift of an index, as stored where it was fitted; None where there is none so far."""
-    if (width := width_of(settings)) is not None:
-        return DistanceLift(width, by_spread=settings.score.kind != "mean")
-    return None if stored is None else DensityLift.from_bytes(stored)
+class _Frame(NamedTuple):
+    weights: Float64[np.ndarray, "3"]
+    centre: Float64[np.ndarray, " d"]
+    usual: Float64[np.ndarray, " d"]
+    reach: Float64[np.ndarray, " d"]
 
 
 @dataclass(frozen=True)
-class DistanceLift(Lift):
-    """L2 between [μ; √Σσ²] and [μ; 0], filled up with zeros."""
+class DistanceLift(Lift, Ann):
+    """L2 between [μ; √Σσ²] and [μ; 0], filled up with zeros; needs no fit."""
 
     width: int
-    by_spread: bool = True
+    by_sigma: bool = True
     codes: ClassVar[Codes] = "product"
+
+    @classmethod
+    def of(cls, dim: int, *, by_sigma: bool = True) -> "DistanceLift":
+        """That of embeddings of so many dimensions."""
+        return cls(_aligned(dim + 1), by_sigma)
+
+    def lift(self, stored: bytes | None = None) -> "DistanceLift":
+        """Itself."""
+        return self
+
+    def fit(self, items: Gaussian, queries: Gaussian) -> "DensityLift":
+        """Never asked for."""
+        raise NotImplementedError
 
     def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
         """The mean, and for a Gaussian how wide it is."""
-        found = self.queries(items)
-        if isinstance(items, Gaussian) and self.by_spread:
-            found[:, items.dim] = items.variance.double().sum(-1).sqrt().numpy()
-        return found
+        vectors = self.queries(items)
+        if isinstance(items, Gaussian) and self.by_sigma:
+            vectors[:, items.dim] = items.variance.double().sum(-1).sqrt().numpy()
+        return vectors
 
     def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
         """The mean alone: a query's own width is the same for every item."""
-        mean = queries.x[:, 0] if isinstance(queries, Points) else queries.mean
-        found = np.zeros((len(queries), self.width), np.float32)
-        found[:, : queries.dim] = mean.numpy()
-        return found
+        return _filled(queries.points()[:, 0].numpy(), self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,19 +128,20 @@ class DensityLift(Lift):
     codes: ClassVar[Codes] = "none"
 
     @classmethod
-    def fitted(cls, score: DensityScore, items: Gaussian, queries: Gaussian) -> "DensityLift":
-        """From some items and some queries.
+    def fit(
+        cls, weights: tuple[float, float, float], items: Gaussian, queries: Gaussian
+    ) -> "DensityLift":
+        """Fit the lift of a score with these (α, β, γ) on some items and some queries.
 
         With second moments Q = G Gᵀ of the queries' weights and covariance C of the items'
         features, the leading eigenvectors of Gᵀ C G keep the most of the products' variance.
         """
-        weights = np.array(score.weights(items.dim))
         centre = items.mean.double().mean(0).numpy()
         usual, asked = (g.variance.double().mean(0).numpy() for g in (items, queries))
-        frame = (weights, centre, usual, usual + asked)
-        features, wanted = _features(frame, items), _wanted(frame, queries)
+        frame = _Frame(np.array(weights), centre, usual, usual + asked)
+        features, coefficients = _features(frame, items), _coefficients(frame, queries)
         shift = features.mean(0)
-        root, inverse = _roots(wanted.T @ wanted / len(wanted))
+        root, inverse = _roots(coefficients.T @ coefficients / len(coefficients))
         _, vectors = np.linalg.eigh(root.T @ np.cov(features.T) @ root)
         kept = vectors[:, ::-1][:, :KEPT]
         longest = np.linalg.norm((features - shift) @ root @ kept, axis=1).max()
@@ -142,18 +157,18 @@ class DensityLift(Lift):
         assert isinstance(items, Gaussian)
         kept = (_features(self._frame, items) - self.shift) @ self.of_items
         lacking = np.maximum(self.length**2 - np.square(kept).sum(1), 0.0)
-        return self._filled(np.concatenate((kept, np.sqrt(lacking)[:, None]), 1))
+        return _filled(np.concatenate((kept, np.sqrt(lacking)[:, None]), 1), self.width)
 
     def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
         """The weights in these directions, so long that of ‖q − x‖² little but −2⟨q, x⟩ counts."""
         assert isinstance(queries, Gaussian)
-        kept = _wanted(self._frame, queries) @ self.of_queries
+        kept = _coefficients(self._frame, queries) @ self.of_queries
         length = np.maximum(np.linalg.norm(kept, axis=1, keepdims=True), 1e-30)
-        return self._filled(kept * (FAR * self.length / length))
+        return _filled(kept * (FAR * self.length / length), self.width)
 
     def to_bytes(self) -> bytes:
         """All it is made of."""
-        arrays = {one.name: np.ascontiguousarray(getattr(self, one.name)) for one in fields(self)}
+        arrays = {f.name: np.ascontiguousarray(getattr(self, f.name)) for f in fields(self)}
         return safetensors.numpy.save(arrays)
 
     @classmethod
@@ -161,26 +176,29 @@ class DensityLift(Lift):
         """What `to_bytes` wrote."""
         try:
             arrays = safetensors.numpy.load(data)
-            return cls(**{one.name: arrays[one.name] for one in fields(cls)})
+            return cls(**{f.name: arrays[f.name] for f in fields(cls)})
         except (SafetensorError, KeyError) as error:
-            raise FormatError(f"the index's lift is damaged - {error} - tune it again") from error
+            raise FormatError(f"the index's lift is damaged ({error}). Tune it again.") from error
 
     @property
-    def _frame(self) -> "_Frame":
-        return self.weights, self.centre, self.usual, self.reach
-
-    def _filled(self, values: Float[np.ndarray, "n c"]) -> Float32[np.ndarray, "n l"]:
-        found = np.zeros((len(values), self.width), np.float32)
-        found[:, : values.shape[1]] = values
-        return found
+    def _frame(self) -> _Frame:
+        return _Frame(self.weights, self.centre, self.usual, self.reach)
 
 
-_Frame = tuple[
-    Float64[np.ndarray, "3"],
-    Float64[np.ndarray, " d"],
-    Float64[np.ndarray, " d"],
-    Float64[np.ndarray, " d"],
-]
+@dataclass(frozen=True)
+class DensityAnn(Ann):
+    """The lift of a score with these (α, β, γ), to be fitted."""
+
+    weights: tuple[float, float, float]
+    width: int | None = None
+
+    def lift(self, stored: bytes | None = None) -> DensityLift | None:
+        """The stored one."""
+        return None if stored is None else DensityLift.from_bytes(stored)
+
+    def fit(self, items: Gaussian, queries: Gaussian) -> DensityLift:
+        """Keep the directions that matter to these queries and items."""
+        return DensityLift.fit(self.weights, items, queries)
 
 
 def _features(frame: _Frame, items: Gaussian) -> Float64[np.ndarray, "n c"]:
@@ -188,11 +206,11 @@ def _features(frame: _Frame, items: Gaussian) -> Float64[np.ndarray, "n c"]:
     _, centre, _, reach = frame
     mean = items.mean.double().numpy() - centre
     fade = np.exp(-items.variance.double().numpy() / reach)
-    volume = items.log_sigma.double().mean(-1, keepdim=True).numpy() * items.dim
+    volume = items.log_volume().numpy()[:, None]
     return np.concatenate((fade, mean * fade, mean * mean * fade, volume), 1)
 
 
-def _wanted(frame: _Frame, queries: Gaussian) -> Float64[np.ndarray, "q c"]:
+def _coefficients(frame: _Frame, queries: Gaussian) -> Float64[np.ndarray, "q c"]:
     """The coefficients of −α M − β L + γ Σ log σ₂ in the features, for each query."""
     (alpha, beta, gamma), centre, usual, reach = frame
     mean = queries.mean.double().numpy() - centre
@@ -211,6 +229,13 @@ def _roots(
     bent = np.sqrt(np.maximum(values, RIDGE / 2))
     root = (size[:, None] * vectors) * bent @ vectors.T
     return root, (vectors / size[:, None]) / bent @ vectors.T
+
+
+def _filled(values: Float[np.ndarray, "n c"], width: int) -> Float32[np.ndarray, "n l"]:
+    """Zeros up to a width."""
+    vectors = np.zeros((len(values), width), np.float32)
+    vectors[:, : values.shape[1]] = values
+    return vectors
 
 
 def _aligned(width: int) -> int:

@@ -6,9 +6,8 @@ import torch
 
 from pcme import Gaussian, Points, scores
 from pcme.errors import FormatError
-from pcme.index.lifts import DensityLift, DistanceLift, lift_of, width_of
+from pcme.scores.lifts import DensityLift, DistanceLift
 from tests.helpers import random_gaussians
-from tests.index.worlds import settings
 
 
 def squares(lift, queries, items):
@@ -20,7 +19,7 @@ def squares(lift, queries, items):
 @pytest.mark.parametrize("name", ["csd", "csd_prob", "match_prob"])
 def test_the_distance_lift_is_the_expected_distance(name):
     queries, items = random_gaussians(5, 7, seed=0), random_gaussians(40, 7, seed=1)
-    lift = lift_of(settings(name, dim=7))
+    lift = scores.create(name).ann(7).lift()
     own = queries.variance.double().sum(1).numpy()[:, None]
     expected = -scores.create("csd")(queries, items).double().numpy()
     assert np.allclose(squares(lift, queries, items) + own, expected, atol=1e-5)
@@ -28,7 +27,7 @@ def test_the_distance_lift_is_the_expected_distance(name):
 
 def test_means_and_points_have_no_width():
     items = random_gaussians(4, 7, seed=1)
-    lift = lift_of(settings("mean", dim=7))
+    lift = scores.create("mean").ann(7).lift()
     same = Points(items.mean[:, None])
     assert np.array_equal(lift.items(items), lift.queries(items))
     assert np.array_equal(lift.items(same), lift.queries(items))
@@ -36,14 +35,14 @@ def test_means_and_points_have_no_width():
 
 @pytest.mark.parametrize(("dim", "width"), [(7, 16), (15, 16), (16, 32), (256, 272), (1024, 1040)])
 def test_vectors_are_multiples_of_sixteen(dim, width):
-    assert width_of(settings(dim=dim)) == width
+    assert scores.create("csd").ann(dim).width == width
     assert DistanceLift(width).items(random_gaussians(1, dim, seed=0)).shape == (1, width)
 
 
 def test_a_density_has_no_lift_until_it_is_fitted():
-    assert width_of(settings("overlap")) is None
-    assert lift_of(settings("overlap")) is None
-    assert lift_of(settings("kl")) is None
+    ann = scores.create("overlap").ann(7)
+    assert (ann.width, ann.lift()) == (None, None)
+    assert scores.create("kl").ann(7) is None
 
 
 def uneven(count, *, seed, wide=0.0, dim=12):
@@ -62,7 +61,7 @@ def test_the_density_lift_finds_what_plain_distances_miss(name):
         order = np.argsort(squares(lift, queries, items), 1)[:, :200]
         return np.mean([np.isin(b, o).mean() for b, o in zip(best, order, strict=True)])
 
-    assert recall(DensityLift.fitted(score, items, uneven(500, seed=2, wide=0.5))) > 0.99
+    assert recall(score.ann(items.dim).fit(items, uneven(500, seed=2, wide=0.5))) > 0.99
     assert recall(DistanceLift(16)) < 0.9
 
 
@@ -71,16 +70,16 @@ def test_where_all_variances_are_as_usual_the_density_lift_is_the_score():
     items = Gaussian(random_gaussians(300, 6, seed=0).mean, spread)
     queries = uneven(5, seed=1, dim=6)
     score = scores.create("elk")
-    lift = DensityLift.fitted(score, items, queries)
+    lift = score.ann(items.dim).fit(items, queries)
     order = np.argsort(squares(lift, queries, items), 1)[:, :20]
     assert np.array_equal(order, score.topk(queries, items, k=20).ids.numpy())
 
 
 def test_a_fitted_lift_survives_being_stored():
     items, queries = uneven(200, seed=0), uneven(30, seed=1)
-    lift = DensityLift.fitted(scores.create("overlap"), items, queries)
-    again = lift_of(settings("overlap", dim=12), lift.to_bytes())
+    lift = scores.create("overlap").ann(12).fit(items, queries)
+    again = scores.create("overlap").ann(12).lift(lift.to_bytes())
     assert np.array_equal(again.items(items), lift.items(items))
     assert np.array_equal(again.queries(queries), lift.queries(queries))
     with pytest.raises(FormatError, match="lift is damaged"):
-        lift_of(settings("overlap", dim=12), b"junk")
+        DensityLift.from_bytes(b"junk")

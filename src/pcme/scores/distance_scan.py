@@ -1,0 +1,146 @@
+"""The scan for scores that fall with a distance: one matrix product, and a bound by algebra.
+
+For `mean`, `csd`, `csd_prob` and match probabilities of points the key is the score but for
+rounding and a monotone function. For `match_prob` the key is the mean of the squared distance, and
+`bounds.upper_log_match` bounds the match probability at such a mean.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Float32, Float64
+from torch import Tensor
+
+from pcme.embedding import Embedding, Gaussian
+from pcme.kernels import bounds
+from pcme.kernels.analytic import TINY
+from pcme.kernels.products import products
+from pcme.scores.plans import Squash
+from pcme.scores.scan import HALF_ULP, Gallery, MakePlan, Scan
+
+CHUNK_BYTES = 4 << 20
+"""Temporaries that the allocator keeps for reuse; larger ones are paged in anew each time."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    own: Float32[Tensor, " n"]
+    """−‖μ‖² − Σσ²."""
+    longest: float
+    """The largest ‖μ‖."""
+    ends: Float64[Tensor, "2 5"] | None
+    """The least and the largest of `bounds.extent`."""
+
+
+class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
+    """Keys: ⟨2μ₁, μ₂⟩ − ‖μ₂‖² − Σσ₂²; `squash` makes the score of minus a distance."""
+
+    def __init__(
+        self, plan: MakePlan, gallery: Gallery, squash: Squash, *, by_sigma: bool = True
+    ) -> None:
+        super().__init__(plan, gallery)
+        self.squash, self.by_sigma = squash, by_sigma
+
+    def width(self, k: int) -> int:
+        """A few more than k: keys are right but for rounding."""
+        return k + 32
+
+    def prepare(self, queries: Embedding) -> Float32[Tensor, "q d"]:
+        """2μ."""
+        return 2 * queries.points()[:, 0].float()
+
+    def keep(self, items: Embedding) -> _Kept:
+        """What an item adds on its own, and the ends of what it can add to the bound."""
+        step = max(1, CHUNK_BYTES // (4 * items.dim))
+        parts = [self._keep(items[i : i + step]) for i in range(0, len(items), step)]
+        ends = [part.ends for part in parts if part.ends is not None]
+        return _Kept(
+            torch.cat([part.own for part in parts]),
+            max(part.longest for part in parts),
+            _ends(ends) if ends else None,
+        )
+
+    def keys(
+        self, queries: Float32[Tensor, "q d"], items: Embedding, kept: _Kept, part: slice
+    ) -> Float32[Tensor, "q n"]:
+        """One product."""
+        mean, own = items.points()[:, 0].float(), kept.own[part]
+        if len(queries) == 1 and mean.device.type == "cpu":
+            sides = mean.numpy(), queries[0].numpy(), own.numpy()
+            return torch.from_numpy(products(*sides, torch.get_num_threads()))[None]
+        return torch.addmm(own, queries, mean.T)
+
+    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """The score at the least distance that a key and its rounding allow."""
+        mean = queries.points()[:, 0].double().cpu()
+        own = mean.square().sum(1) + self._spread(queries).double().cpu()
+        size = 2 * mean.norm(dim=1) * self._longest + self._largest + own
+        error = 1.01 * (queries.dim + 8) * HALF_ULP * size
+        return self.at(queries, keys - own + error)
+
+    def at(self, queries: Embedding, closeness: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """The score of a pair whose −E‖z₁−z₂‖² is this, or the most that it can be."""
+        return self.squash(closeness)
+
+    def renew(self) -> None:
+        """The ends of all blocks."""
+        kept = self.all_kept()
+        self._longest = max(part.longest for part in kept)
+        self._largest = max(float(part.own.abs().max()) for part in kept)
+
+    def _keep(self, items: Embedding) -> _Kept:
+        square = items.points()[:, 0].square().sum(1)
+        own = (square + self._spread(items)).float()
+        return _Kept(-own, float(square.max().sqrt()), None)
+
+    def _spread(self, items: Embedding) -> Float[Tensor, " n"]:
+        """Σσ², or nothing where σ does not count."""
+        if not self.by_sigma or not isinstance(items, Gaussian):
+            return torch.zeros(len(items), device=items.device)
+        variance = (2 * items.log_sigma).exp().clamp_min(TINY)
+        return variance.sum(-1) * (items.dim / variance.shape[1])
+
+
+class MatchScan(DistanceScan):
+    """For the analytic match probability, which has the order of the keys only nearly."""
+
+    def __init__(
+        self, plan: MakePlan, gallery: Gallery, scale_and_shift: tuple[Tensor, Tensor]
+    ) -> None:
+        super().__init__(plan, gallery, lambda closeness: closeness)
+        self.scale_and_shift = scale_and_shift
+        self._centre: Float[Tensor, " d"] | None = None
+
+    def width(self, k: int) -> int:
+        """Long enough for most queries, measured on trained embeddings."""
+        return 96 * k + 576
+
+    def renew(self) -> None:
+        """The centre stays as long as any block does."""
+        if self._centre is None or not self._kept:
+            first = self.gallery.embedding[:4096]
+            self._centre = first.points()[:, 0].mean(0)
+        super().renew()
+        ends = [part.ends for part in self.all_kept() if part.ends is not None]
+        self._least, self._most = _ends(ends)
+
+    def at(self, queries: Embedding, closeness: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """The narrow rule at the most favourable variance that an expected distance allows."""
+        extent = self._extent(queries)
+        limits = bounds.Limits.of(extent, self._least, self._most, queries.dim)
+        return bounds.upper_log_match(-closeness, limits, *self.scale_and_shift)
+
+    def _keep(self, items: Embedding) -> _Kept:
+        kept, extent = super()._keep(items), self._extent(items)
+        return _Kept(kept.own, kept.longest, torch.stack((extent.amin(1), extent.amax(1))))
+
+    def _extent(self, items: Embedding) -> Float64[Tensor, "5 n"]:
+        assert isinstance(items, Gaussian)  # the score's plan has made sure of it
+        assert self._centre is not None
+        return bounds.extent(items, self._centre)
+
+
+def _ends(parts: list[Float64[Tensor, "2 5"]]) -> Float64[Tensor, "2 5"]:
+    """The least of the least, and the largest of the largest."""
+    ends = torch.stack(parts)
+    return torch.stack((ends[:, 0].amin(0), ends[:, 1].amax(0)))

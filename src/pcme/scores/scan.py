@@ -1,0 +1,439 @@
+"""The scan: the exact top k of a gallery without scoring everything.
+
+A scan gives every item a cheap single-precision key and scores the items with the best keys
+exactly. It accepts a query when a bound proves that no other item can be as good as the k-th;
+otherwise the list grows, in the end to all items. `Score.topk` uses a scan once, on a `Fixed`
+gallery; an index keeps one, and with it whatever was computed from items that stay.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int64
+from torch import Tensor
+
+from pcme.embedding import Embedding, Gaussian
+from pcme.kernels import compiled
+from pcme.scores.plans import (
+    MEMORY_LIMIT,
+    QUERY_ROWS,
+    Lift,
+    Lifted,
+    Normal,
+    Plan,
+    Rows,
+    Side,
+    item_blocks,
+    query_blocks,
+)
+
+BLOCK = 65536
+"""Items for which what keys are computed from is kept together; a multiple of `compiled.TILE`."""
+KEY_BYTES = 12 << 20
+"""Size of a block of keys and of what they are computed from."""
+SCORED = 16384
+"""Items that are scored at once for a single query."""
+LISTED = 8192
+"""Up to so many items a single query is scored pair by pair, beyond by matrix products."""
+DENSE = 4096
+"""Up to so many items, all are scored: keys would cost as much."""
+GROWTH = 8
+"""A list of more than an eighth of the items costs more than scoring all of them."""
+NEVER = 1 << 62
+"""The width of a list that no gallery is long enough for."""
+HALF_ULP = 2.0**-24
+
+Prepared = TypeVar("Prepared")
+Kept = TypeVar("Kept")
+MakePlan = Callable[[Embedding, Embedding], Plan]
+Accept = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], None]
+
+
+class Gallery(Protocol):
+    """The items that a scan searches; they may change between two searches."""
+
+    @property
+    def embedding(self) -> Embedding:
+        """All items."""
+
+    @property
+    def generation(self) -> int:
+        """A number that changes with the items."""
+
+    @property
+    def stable(self) -> int:
+        """Rows below it are what they were in the generation before."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether several searches will follow, so that copies of the items pay."""
+
+    def best(
+        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
+    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
+        """(scores, rows) of the k best, best first; the gallery decides between equal scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """A gallery that never changes; of equal scores the lower row is better."""
+
+    embedding: Embedding
+    generation: ClassVar[int] = 0
+    stable: ClassVar[int] = 0
+    lasting: ClassVar[bool] = False
+
+    def best(
+        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
+    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
+        """A stable sort of what is first sorted by row."""
+        rows, by_row = rows.sort(dim=1)
+        top, order = scores.gather(1, by_row).sort(dim=1, descending=True, stable=True)
+        return top[:, :k], rows.gather(1, order)[:, :k]
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """The best rows of a query, best first; `pool` holds all rows whose scores became known."""
+
+    rows: Int64[np.ndarray, " k"]
+    scores: Float[np.ndarray, " k"]
+    pool: Int64[np.ndarray, " m"]
+    pool_scores: Float[np.ndarray, " m"]
+    searched: int
+    """The number of rows searched."""
+
+
+class Scan(ABC, Generic[Prepared, Kept]):
+    """Keys and a bound for one family of scores; `Kept` is computed once per block of items."""
+
+    proves: ClassVar[bool] = True
+    """Whether `upper` is a bound; without one the first list is accepted."""
+    key_width: int = 0
+    """Numbers that `keys` computes per item beside the keys themselves."""
+
+    def __init__(self, plan: MakePlan, gallery: Gallery) -> None:
+        self.plan, self.gallery = plan, gallery
+        self._kept: dict[int, Kept] = {}
+        self._generation = -1
+
+    @abstractmethod
+    def width(self, k: int) -> int:
+        """The length of the first list."""
+
+    @abstractmethod
+    def prepare(self, queries: Embedding) -> Prepared:
+        """The part of the keys that depends on the queries alone."""
+
+    @abstractmethod
+    def keep(self, items: Embedding) -> Kept:
+        """The part of the keys of a block that depends on the items alone."""
+
+    @abstractmethod
+    def keys(
+        self, queries: Prepared, items: Embedding, kept: Kept, part: slice
+    ) -> Float32[Tensor, "q n"]:
+        """Keys of items that are a `part` of the block that `kept` is of; higher is better."""
+
+    @abstractmethod
+    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """Per query, a bound on the score of any item whose key is not larger."""
+
+    def renew(self) -> None:
+        """Called before a search when the items have changed."""
+
+    def top(
+        self, queries: Embedding, k: int, rows: Int64[np.ndarray, " m"] | None = None
+    ) -> list[TopK]:
+        """The k best of these rows (ascending), or of all, for each query, with their pools."""
+        self._follow()
+        everything = np.arange(len(self.gallery.embedding)) if rows is None else rows
+        found: dict[int, TopK] = {}
+
+        def accept(queries: Tensor, *parts: Tensor) -> None:
+            arrays = [part.numpy() for part in parts]
+            for query, best, top, pool, scores in zip(queries.tolist(), *arrays, strict=True):
+                found[query] = TopK(best, top, pool, scores, len(everything))
+
+        k, plan = min(k, len(everything)), self.plan(queries, self.gallery.embedding)
+        for query in self._shortlist(plan, queries, k, rows, MEMORY_LIMIT, accept).tolist():
+            found[query] = self.ranked(queries[query], everything, k, len(everything))
+        return [found[query] for query in range(len(queries))]
+
+    def ranking(
+        self, queries: Embedding, k: int, *, memory_limit: int = MEMORY_LIMIT
+    ) -> tuple[Int64[Tensor, "q k"], Float[Tensor, "q k"]]:
+        """(rows, scores) of the k best items of each query, temporaries under `memory_limit`."""
+        self._follow()
+        ids = torch.empty((len(queries), k), dtype=torch.int64)
+        scores = torch.empty((len(queries), k), dtype=queries.dtype)
+
+        def accept(queries: Tensor, best: Tensor, top: Tensor, *pool: Tensor) -> None:
+            ids[queries], scores[queries] = best, top
+
+        plan = self.plan(queries, self.gallery.embedding)
+        pending = self._shortlist(plan, queries, k, None, memory_limit, accept)
+        for some, count in _query_parts(plan, pending, memory_limit):
+            ids[some], scores[some] = _stream(plan, some, count, k, memory_limit)
+        return ids, scores
+
+    def ranked(
+        self, query: Embedding, rows: Int64[np.ndarray, " m"], k: int, searched: int
+    ) -> TopK:
+        """The best of these rows, all of which are scored."""
+        scores = self.scores(query, rows)
+        top, best = self.gallery.best(scores[None], torch.from_numpy(rows)[None], k)
+        return TopK(best[0].numpy(), top[0].numpy(), rows, scores.numpy(), searched)
+
+    def scores(self, query: Embedding, rows: Int64[np.ndarray, " m"]) -> Float[Tensor, " m"]:
+        """The exact scores of one query with these rows."""
+        self._follow()
+        whole = self.gallery.embedding
+        items = (whole[torch.from_numpy(rows[i : i + SCORED])] for i in range(0, len(rows), SCORED))
+        parts = [score_one(self.plan(query, some)) for some in items]
+        return torch.cat(parts) if parts else torch.empty(0, dtype=whole.dtype)
+
+    def all_kept(self) -> list[Kept]:
+        """What is kept of every block."""
+        whole = self.gallery.embedding
+        return [self._kept_of(block, whole) for block in range(-(-len(whole) // BLOCK))]
+
+    def forget(self) -> None:
+        """Compute everything again when it is next needed."""
+        self._kept = {}
+
+    def _shortlist(
+        self,
+        plan: Plan,
+        queries: Embedding,
+        k: int,
+        rows: Int64[np.ndarray, " m"] | None,
+        memory_limit: int,
+        accept: Accept,
+    ) -> Int64[Tensor, " p"]:
+        """Shortlist, re-rank and prove, with longer lists where unproven; the queries left over."""
+        count = len(self.gallery.embedding) if rows is None else len(rows)
+        pending, width = torch.arange(len(queries)), self.width(k)
+        while len(pending) and count > DENSE and GROWTH * width <= count:
+            unproven = []
+            for some in pending.split(QUERY_ROWS):
+                keys, ids = self._best_keys(queries[some], rows, width)
+                scores = _candidates(plan, some, ids, memory_limit)
+                top, best = self.gallery.best(scores, ids, k)
+                proven = self._proven(queries[some], keys[:, -1], top[:, -1])
+                accept(*(each[proven] for each in (some, best, top, ids, scores)))
+                unproven.append(some[~proven])
+            pending, width = torch.cat(unproven), 4 * width
+        return pending
+
+    def _proven(
+        self, queries: Embedding, keys: Float[Tensor, " q"], least: Float[Tensor, " q"]
+    ) -> Tensor:
+        """Whether no item outside the list can even tie with the k-th; NaN proves nothing."""
+        if not self.proves:
+            return torch.ones(len(keys), dtype=torch.bool)
+        return self.upper(queries, keys.double()).cpu().to(least.dtype) < least
+
+    def _best_keys(
+        self, queries: Embedding, rows: Int64[np.ndarray, " m"] | None, width: int
+    ) -> tuple[Float32[Tensor, "q w"], Int64[Tensor, "q w"]]:
+        """(keys, rows) of the items with the best keys, best first."""
+        whole, prepared = self.gallery.embedding, self.prepare(queries)
+        best = compiled.BestKeys(len(queries), width, torch.get_num_threads())
+        step = KEY_BYTES // (4 * (len(queries) + self.key_width))
+        for block, part in _parts(len(whole), max(256, step // 256 * 256)):
+            chosen = None if rows is None else _within(rows, part)
+            if chosen is None or len(chosen):
+                inner = slice(part.start - block * BLOCK, part.stop - block * BLOCK)
+                keys = self.keys(prepared, whole[part], self._kept_of(block, whole), inner)
+                values = keys.cpu().numpy()
+                best.add(values if chosen is None else _only(values, chosen), part.start)
+        keys_found, ids = best.result()
+        return torch.from_numpy(keys_found), torch.from_numpy(ids)
+
+    def _kept_of(self, block: int, whole: Embedding) -> Kept:
+        if block not in self._kept:
+            self._kept[block] = self.keep(whole[block * BLOCK : (block + 1) * BLOCK])
+        return self._kept[block]
+
+    def _follow(self) -> None:
+        """Forget what was kept of blocks that have changed."""
+        gallery = self.gallery
+        if self._generation == gallery.generation:
+            return
+        missed = self._generation != gallery.generation - 1
+        whole_blocks = 0 if missed else gallery.stable // BLOCK
+        self._kept = {block: kept for block, kept in self._kept.items() if block < whole_blocks}
+        self._generation = gallery.generation
+        if len(gallery.embedding):
+            self.renew()
+
+
+class PlainScan(Scan[None, None]):
+    """For scores without a bound: all items are scored, and no key is ever asked for."""
+
+    def width(self, k: int) -> int:
+        """More than there can be."""
+        return NEVER
+
+    def prepare(self, queries: Embedding) -> None:
+        """Nothing."""
+
+    def keep(self, items: Embedding) -> None:
+        """Nothing."""
+
+    def keys(
+        self, queries: None, items: Embedding, kept: None, part: slice
+    ) -> Float32[Tensor, "q n"]:
+        """Never asked for."""
+        raise NotImplementedError
+
+    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """Nothing is promised."""
+        return torch.full_like(keys, torch.inf)
+
+
+class LiftedScan(Scan[Lifted, None]):
+    """Keys: the lifted product in float32, whose worst rounding error bounds the score."""
+
+    def __init__(self, plan: MakePlan, gallery: Gallery, lift: Lift) -> None:
+        super().__init__(plan, gallery)
+        self.lift = lift
+
+    def width(self, k: int) -> int:
+        """A few more than k: keys are right but for rounding."""
+        return k + 32
+
+    def renew(self) -> None:
+        """The centre about which products cancel least."""
+        self._centre = _gaussian(self.gallery.embedding[:BLOCK]).mean.mean(0).float()
+        self._longest = self._largest = 0.0
+
+    def prepare(self, queries: Embedding) -> Lifted:
+        """The queries, lifted."""
+        prepared = self._lift(queries, "query")
+        self.key_width = prepared.vectors.shape[1]
+        return prepared
+
+    def keep(self, items: Embedding) -> None:
+        """Nothing: lifted vectors are larger than the items."""
+
+    def keys(
+        self, queries: Lifted, items: Embedding, kept: None, part: slice
+    ) -> Float32[Tensor, "q n"]:
+        """One product; the queries' offsets do not change their order."""
+        lifted = self._lift(items, "item")
+        self._longest = max(self._longest, float(lifted.vectors.norm(dim=1).max()))
+        self._largest = max(self._largest, float(lifted.offset.abs().max()))
+        return torch.addmm(lifted.offset, queries.vectors, lifted.vectors.T)
+
+    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """The key and its worst rounding error: γ (‖v₁‖ ‖v₂‖ + |o₂|), γ = n u."""
+        left = self._lift(queries, "query")
+        norms, offsets = left.vectors.double().norm(dim=1).cpu(), left.offset.double().cpu()
+        size: Tensor = norms * self._longest + self._largest + offsets.abs()
+        return keys + offsets + 1.01 * (left.vectors.shape[1] + 8) * HALF_ULP * size
+
+    def _lift(self, items: Embedding, side: Side) -> Lifted:
+        part = _gaussian(items)
+        mean = part.mean.float() - self._centre
+        return self.lift(Normal(mean, part.log_sigma.float().expand_as(mean)), side)
+
+
+def score_one(plan: Plan) -> Float[Tensor, " n"]:
+    """The scores of a plan's only query: pair by pair for few items, by products for many."""
+    count = len(plan.gallery)
+    if plan.lists and count <= LISTED:
+        only = torch.zeros(1, dtype=torch.int64)
+        return plan.candidates(only, torch.arange(count)[None])[0].to(plan.gallery.dtype)
+    blocks = item_blocks(plan, 1, MEMORY_LIMIT)
+    return torch.cat([plan.block(slice(0, 1), columns)[0] for columns in blocks]).to(
+        plan.gallery.dtype
+    )
+
+
+def best_first(
+    scores: Float[np.ndarray, " m"], key: Callable[[int], Any], k: int
+) -> Int64[np.ndarray, " k"]:
+    """The positions of the k highest scores, best first; equal scores in the order of their keys.
+
+    >>> best_first(np.array([0.5, 2.0, 0.5], np.float32), "cab".__getitem__, 2)
+    array([1, 2])
+    """
+    k = min(k, len(scores))
+    if not k:
+        return np.empty(0, np.int64)
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    candidates = np.flatnonzero(scores >= least).tolist()
+    candidates.sort(key=lambda n: (-scores[n], key(n)))
+    return np.array(candidates[:k], np.int64)
+
+
+def _candidates(
+    plan: Plan, queries: Int64[Tensor, " q"], ids: Int64[Tensor, "q m"], memory_limit: int
+) -> Float[Tensor, "q m"]:
+    """The exact scores of listed items, rounded to the embeddings' precision."""
+    step = max(1, memory_limit // 4 // (ids.shape[1] * plan.bytes_per_candidate))
+    out = torch.empty(ids.shape, dtype=plan.queries.dtype)
+    for start in range(0, len(queries), step):
+        part = slice(start, start + step)
+        out[part] = plan.candidates(queries[part], ids[part])
+    return out
+
+
+def _query_parts(
+    plan: Plan, pending: Int64[Tensor, " p"], memory_limit: int
+) -> Iterator[tuple[Rows, int]]:
+    """The pending queries in parts: the very blocks of the full matrix if all of them are left."""
+    if len(pending) == len(plan.queries):
+        blocks = query_blocks(plan, memory_limit, whole_rows=False)
+        yield from ((rows, rows.stop - rows.start) for rows in blocks)
+    elif len(pending):
+        yield from ((some, len(some)) for some in pending.split(QUERY_ROWS))
+
+
+def _stream(
+    plan: Plan, rows: Rows, count: int, k: int, memory_limit: int
+) -> tuple[Int64[Tensor, "q k"], Float[Tensor, "q k"]]:
+    """(rows, scores) of the k best from every score, block by block; ties by row."""
+    dtype = np.float32 if plan.queries.dtype == torch.float32 else np.float64
+    lowest = np.finfo(dtype).min
+    best, ids = np.full((count, k), -np.inf, dtype), np.full((count, k), -1, np.int64)
+    for columns in item_blocks(plan, count, memory_limit):
+        part = plan.block(rows, columns).to(plan.queries.dtype)
+        part = part.clamp_min(float(lowest))  # −∞ must still displace the filler
+        compiled.merge_topk(part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads())
+    best[best == lowest] = -np.inf
+    return torch.from_numpy(ids), torch.from_numpy(best)
+
+
+def _parts(count: int, step: int) -> Iterator[tuple[int, slice]]:
+    """(block, rows) in steps that stay within a block."""
+    for block, start in enumerate(range(0, count, BLOCK)):
+        stop = min(count, start + BLOCK)
+        yield from ((block, slice(i, min(stop, i + step))) for i in range(start, stop, step))
+
+
+def _within(rows: Int64[np.ndarray, " m"], part: slice) -> Int64[np.ndarray, " n"]:
+    """The rows of a part, counted from its start."""
+    first, last = np.searchsorted(rows, (part.start, part.stop))
+    inside: Int64[np.ndarray, " n"] = rows[first:last] - part.start
+    return inside
+
+
+def _only(
+    keys: Float32[np.ndarray, "q n"], chosen: Int64[np.ndarray, " m"]
+) -> Float32[np.ndarray, "q n"]:
+    """−∞ for all but the chosen, which then never come first: more are chosen than asked for."""
+    masked = np.full_like(keys, -np.inf)
+    masked[:, chosen] = keys[:, chosen]
+    return masked
+
+
+def _gaussian(items: Embedding) -> Gaussian:
+    assert isinstance(items, Gaussian)  # scans of Gaussian scores are given Gaussians
+    return items
