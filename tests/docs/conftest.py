@@ -1,0 +1,72 @@
+"""The folder in which the documentation's commands run: a tiny model, photographs, vectors."""
+
+import csv
+import shutil
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from pcme.data.aviary.dataset import Aviary
+from tests.stored.opened import FILES
+
+SMALL = {
+    "pixels": 16,
+    "captions_per_image": 4,
+    "train_species": 24,
+    "val_species": 12,
+    "val_images": 4,
+    "test_species": 6,
+    "test_images": 5,
+}
+PLACES = ("Oslo", "Bergen", "Narvik")
+
+
+@pytest.fixture(autouse=True)
+def _small_aviary(monkeypatch):
+    """Aviary without parameters is a small one here."""
+    small = tuple(SMALL.get(field.name, field.default) for field in fields(Aviary))
+    monkeypatch.setattr(Aviary.__init__, "__defaults__", small)
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("documentation")
+    for run in ("aviary", "pcme"):
+        shutil.copytree(FILES / "model", folder / "runs" / run)
+    write_photos(folder)
+    write_vectors(folder)
+    (folder / "queries.txt").write_text("a small red bird\na bird with a long tail\n")
+    return folder
+
+
+def write_vectors(folder):
+    """The layout `precomputed`, one file of vectors, and one query."""
+    rng = np.random.default_rng(0)
+    for split, images in (("train", 24), ("val", 12)):
+        (target := folder / "vectors" / split).mkdir(parents=True)
+        vectors = rng.standard_normal((images, 8)).astype(np.float32)
+        owners = np.arange(images).repeat(2)
+        np.save(target / "images.npy", vectors)
+        np.save(target / "captions.npy", vectors[owners])
+        np.save(target / "owners.npy", owners)
+    np.save(folder / "vectors.npy", rng.standard_normal((20, 8)).astype(np.float32))
+    np.save(folder / "query.npy", rng.standard_normal(8).astype(np.float32))
+
+
+def write_photos(folder):
+    """Drawn birds as PNG files with captions beside them, and a table of metadata."""
+    split = Aviary(pixels=32, test_species=12, test_images=1, captions_per_image=2).load("test")
+    photos = folder / "photos"
+    photos.mkdir()
+    rows = []
+    for number in range(len(split.images)):
+        split.images.load(number).save(photos / f"{number:02d}.png")
+        captions = split.captions[2 * number : 2 * number + 2]
+        (photos / f"{number:02d}.txt").write_text("\n".join(captions) + "\n")
+        rows.append({"id": f"{number:02d}.png", "year": 1999 + number, "place": PLACES[number % 3]})
+    with (folder / "photos.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    split.images.load(0).save(folder / "photo.jpg")

@@ -1,0 +1,57 @@
+"""Commands of the documentation that a test runs in another form, and why.
+
+A line of neither table runs as it stands, in the folder of tests/docs/conftest.py.
+"""
+
+TINY = "the recipe of the tests: the same steps in seconds"
+SHORT = "--set phases.0.epochs=1 --set phases.1.epochs=1"
+ONE = "one analysis stands for all; tests/analysis runs each"
+DATASET = "the dataset is not part of the repository"
+CHECKPOINT = "a checkpoint of the authors; tests/model/authors imports one"
+MINUTES = "takes minutes"
+
+REDUCED = {
+    "pcme demo": ("pcme demo --recipe aviary-tiny", TINY),
+    "pcme train aviary --out runs/aviary": (
+        f"pcme train aviary-tiny --out runs/new {SHORT}",
+        TINY,
+    ),
+    "pcme train aviary --out runs/aviary --resume": (
+        f"pcme train aviary-tiny --out runs/new --resume {SHORT}",
+        TINY,
+    ),
+    "pcme train aviary --out runs/mu --set method.kind=pcme-mu --seed 1": (
+        f"pcme train aviary-tiny --out runs/mu --set method.kind=pcme-mu --seed 1 {SHORT}",
+        TINY,
+    ),
+    "pcme train own --data-root photos/ --out runs/mine": (
+        "pcme train own --data-root photos/ --out runs/mine --set phases.0.epochs=1 "
+        "--set phases.0.warmup_steps=1 --set 'image={\"kind\":\"convnet\",\"widths\":[8]}' --set augment.size=16",
+        "one epoch of a small network",
+    ),
+    "pcme analyze runs/aviary all": ("pcme analyze runs/aviary variances", ONE),
+}
+"""{line of a page: (what runs, reason)}."""
+
+JOINED = (
+    '{"kind": "joined", "parts": [{"kind": "efficientnet-lite", "variant": 0}, '
+    '{"kind": "efficientnet-lite", "variant": 2}]}'
+)
+
+PARSED = {
+    f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,
+    "pcme report runs/aviary --out report.html": f"{MINUTES}; tests/cli/test_report.py runs it",
+    "pcme index tune birds --queries queries.txt": "needs 4,096 items; tests/index tunes as many",
+    "pcme evaluate runs/cub --split seen --data-root cub/": DATASET,
+    "pcme evaluate models/coco --split test --data-root coco/": DATASET,
+    "pcme import-checkpoint model_best.pth --out models/coco": CHECKPOINT,
+    "pcme import-checkpoint model_best.pth --vocab coco_vocab.pkl --out models/coco": CHECKPOINT,
+}
+"""{line of a page: reason}. The command line reads it, nothing runs."""
+
+CHECKED = {
+    "make": "a target of the Makefile",
+    "pip": "extras of pyproject.toml",
+    "python": "a module of the repository",
+}
+"""{program: what is checked instead of running it}."""

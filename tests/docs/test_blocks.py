@@ -1,0 +1,119 @@
+"""Every Python block and every shell line of README, CONTRIBUTING and docs runs."""
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+import shutil
+import tomllib
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pcme.cli import app
+from tests.docs.pages import PAGES, ROOT, blocks, name
+from tests.docs.shortened import CHECKED, PARSED, REDUCED
+
+LANGUAGES = {"python", "sh", "bash", "console", "text", "toml", "json", ""}
+WITH_CODE = [page for page in PAGES if any(b.language in ("python", "sh") for b in blocks(page))]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+def test_blocks_run(page, workspace, monkeypatch, capsys):
+    """Python blocks share one namespace; shell lines and Python run in one folder, in order."""
+    monkeypatch.chdir(workspace)
+    space = {"__name__": "documentation"}
+    printed = ""
+    for block in blocks(page):
+        where = f"{block.page}:{block.line}"
+        assert block.language in LANGUAGES, f"{where}: a block of {block.language!r}"
+        if block.is_shell:
+            printed = "\n".join(run(words, where) for words in block.commands())
+        elif block.language == "python":
+            printed = execute(block, where, space)
+        elif block.language == "text":
+            assert shape(printed) == shape(block.text), f"{where} shows another output:\n{printed}"
+
+
+def execute(block, where, space):
+    """What a Python block prints."""
+    code = compile("\n" * block.line + block.text, where, "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, space)
+    return printed.getvalue()
+
+
+def shape(text):
+    """Lines without their numbers: a tiny model does not give those of a trained one."""
+    masked = re.sub(r"True|False|[-−+]?\d[\d.,]*(e[-+]?\d+)?", "#", text)
+    return [" ".join(line.split()) for line in masked.strip().splitlines()]
+
+
+def run(words, where):
+    """What a shell line prints: executed, or in the form that shortened.py gives it."""
+    line = shlex.join(words)
+    if line in PARSED:
+        parse(words, where)
+        return ""
+    if words[0] != "pcme":
+        assert words[0] in CHECKED, f"{where}: {line} is neither executed nor listed"
+        CHECKS[words[0]](words, where)
+        return ""
+    if line in REDUCED:
+        words = shlex.split(REDUCED[line][0])
+    plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": "100"})
+    done = plain.invoke(app, words[1:])
+    assert done.exit_code == 0, f"{where}: {line}\n{done.output}"
+    return done.stdout
+
+
+def parse(words, where):
+    """Let the command line read a line without running it."""
+    command, context, rest = typer.main.get_command(app), None, words[1:]
+    while hasattr(command, "commands"):
+        context = command.make_context(command.name, list(rest), parent=context)
+        _, command, rest = command.resolve_command(context, rest[len(rest) - len(unread(context)) :])
+    command.make_context(command.name, list(rest), parent=context)
+
+
+def unread(context):
+    return [*context._protected_args, *context.args]
+
+
+def check_make(words, where):
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(words[1:]) <= set(targets), f"{where}: {words}"
+
+
+def check_pip(words, where):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extras in re.findall(r"pcme\[([\w,-]+)\]", " ".join(words)):
+        assert set(extras.split(",")) <= set(project["optional-dependencies"]), f"{where}: {words}"
+
+
+def check_python(words, where):
+    assert words[1] == "-m", f"{where}: {words}"
+    assert importlib.util.find_spec(words[2]), f"{where}: no module {words[2]}"
+
+
+CHECKS = {"make": check_make, "pip": check_pip, "python": check_python}
+
+
+def test_the_tables_list_nothing_else():
+    lines = {
+        shlex.join(words)
+        for page in PAGES
+        for block in blocks(page)
+        if block.is_shell
+        for words in block.commands()
+    }
+    assert set(REDUCED) | set(PARSED) <= lines
+    assert not set(REDUCED) & set(PARSED)
+
+
+@pytest.fixture
+def workspace(tmp_path, prepared):
+    """A copy of the prepared folder for one page."""
+    return shutil.copytree(prepared, tmp_path / "work", symlinks=True)
