@@ -2,13 +2,27 @@
 
 import csv
 import shutil
+import sys
 from dataclasses import fields
 
 import numpy as np
 import pytest
 
+from pcme import analysis, methods, scores
+from pcme.core import plugins
 from pcme.data.aviary.dataset import Aviary
-from tests.stored.opened import FILES
+from pcme.data.dataset import registry as datasets
+from pcme.nn.backbone import caption_backbones, image_backbones
+from tests.stored.opened import FILES, one_thread
+
+REGISTRIES = (
+    scores.registry,
+    methods.registry,
+    analysis.registry,
+    datasets,
+    image_backbones,
+    caption_backbones,
+)
 
 SMALL = {
     "pixels": 16,
@@ -29,10 +43,31 @@ def _small_aviary(monkeypatch):
     monkeypatch.setattr(Aviary.__init__, "__defaults__", small)
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Networks this small are no faster with two."""
+    with one_thread():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_plugins(monkeypatch):
+    """Plugins of a page are forgotten after it."""
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    yield
+    for known in REGISTRIES:
+        for name, kind in list(known._classes.items()):
+            if kind.__module__ in plugins._files:
+                del known._classes[name]
+    for module in plugins._files:
+        sys.modules.pop(module, None)
+    plugins._files.clear()
+
+
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("documentation")
-    for run in ("aviary", "pcme"):
+    for run in ("aviary", "demo", "pcme"):
         shutil.copytree(FILES / "model", folder / "runs" / run)
     write_photos(folder)
     write_vectors(folder)

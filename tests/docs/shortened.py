@@ -29,6 +29,16 @@ REDUCED = {
         "--set phases.0.warmup_steps=1 --set 'image={\"kind\":\"convnet\",\"widths\":[8]}' --set augment.size=16",
         "one epoch of a small network",
     ),
+    "pcme --plugin logistic.py train aviary-tiny --out runs/logistic --set method.kind=logistic": (
+        "pcme --plugin logistic.py train aviary-tiny --out runs/logistic "
+        f"--set method.kind=logistic {SHORT}",
+        TINY,
+    ),
+    """pcme --plugin average.py train aviary-tiny --out runs/average --set 'image={"kind": "average"}'""": (
+        "pcme --plugin average.py train aviary-tiny --out runs/average "
+        f"""--set 'image={{"kind": "average"}}' {SHORT}""",
+        TINY,
+    ),
     "pcme analyze runs/aviary all": ("pcme analyze runs/aviary variances", ONE),
 }
 """{line of a page: (what runs, reason)}."""

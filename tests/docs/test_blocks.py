@@ -22,7 +22,10 @@ WITH_CODE = [page for page in PAGES if any(b.language in ("python", "sh") for b 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
 def test_blocks_run(page, workspace, monkeypatch, capsys):
-    """Python blocks share one namespace; shell lines and Python run in one folder, in order."""
+    """Python blocks share one namespace; shell lines and Python run in one folder, in order.
+
+    A block that begins with the name of a file is saved under that name.
+    """
     monkeypatch.chdir(workspace)
     space = {"__name__": "documentation"}
     printed = ""
@@ -31,6 +34,8 @@ def test_blocks_run(page, workspace, monkeypatch, capsys):
         assert block.language in LANGUAGES, f"{where}: a block of {block.language!r}"
         if block.is_shell:
             printed = "\n".join(run(words, where) for words in block.commands())
+        elif file := re.match(r"# (\w+\.py)\n", block.text):
+            (workspace / file[1]).write_text(block.text)
         elif block.language == "python":
             printed = execute(block, where, space)
         elif block.language == "text":

@@ -1,0 +1,48 @@
+"""Files and modules that the documentation names exist; generated pages are up to date."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import reference
+from tests.docs.pages import PAGES, ROOT, name
+
+HISTORY = {"CHANGELOG.md"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if name(page) not in HISTORY], ids=name)
+def test_named_files_exist(page):
+    named = re.findall(r"`((?:src|tests|bench|studies|docs)/[\w./-]+)`", page.read_text())
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert not missing, f"{name(page)} names {missing}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if name(page) not in HISTORY], ids=name)
+def test_named_symbols_exist(page):
+    symbols = set(re.findall(r"`(pcme(?:\.\w+)+)", page.read_text())) - {"pcme.plugins"}
+    missing = [symbol for symbol in sorted(symbols) if not exists(symbol)]
+    assert not missing, f"{name(page)} names {missing}"
+
+
+def exists(symbol):
+    """Whether a dotted name is a module, or an attribute of one."""
+    module, *rest = symbol.split(".")
+    found = importlib.import_module(module)
+    for part in rest:
+        module = f"{module}.{part}"
+        if not hasattr(found, part):
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError:
+                return False
+        found = getattr(found, part)
+    return True
+
+
+@pytest.mark.parametrize("page", reference.PAGES)
+def test_generated_pages_are_up_to_date(page):
+    """Written by `python -m tests.docs.reference`."""
+    written = Path(ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
+    assert written == reference.PAGES[page](), "run python -m tests.docs.reference"
