@@ -30,7 +30,7 @@ SMALL = {
     "train_species": 24,
     "val_species": 12,
     "val_images": 4,
-    "test_species": 6,
+    "test_species": 9,
     "test_images": 5,
 }
 PLACES = ("Oslo", "Bergen", "Narvik")

@@ -9,6 +9,16 @@ ONE = "one analysis stands for all; tests/analysis runs each"
 DATASET = "the dataset is not part of the repository"
 CHECKPOINT = "a checkpoint of the authors; tests/model/authors imports one"
 MINUTES = "takes minutes"
+CONVNET = """--set 'image={"kind":"convnet","widths":[8]}' --set augment.size=16"""
+OWN = "pcme train own --data-root photos/ --out runs/mine"
+LOGISTIC = "pcme --plugin logistic.py train aviary-tiny --out runs/logistic"
+AVERAGE = "pcme --plugin average.py train aviary-tiny --out runs/average"
+GRID = """--set 'image={"kind": "average"}'"""
+MU = "--out runs/mu --set method.kind=pcme-mu --seed 1"
+JOINED = (
+    '{"kind": "joined", "parts": [{"kind": "efficientnet-lite", "variant": 0}, '
+    '{"kind": "efficientnet-lite", "variant": 2}]}'
+)
 
 REDUCED = {
     "pcme demo": ("pcme demo --recipe aviary-tiny", TINY),
@@ -20,33 +30,19 @@ REDUCED = {
         f"pcme train aviary-tiny --out runs/new --resume {SHORT}",
         TINY,
     ),
-    "pcme train aviary --out runs/mu --set method.kind=pcme-mu --seed 1": (
-        f"pcme train aviary-tiny --out runs/mu --set method.kind=pcme-mu --seed 1 {SHORT}",
-        TINY,
-    ),
-    "pcme train own --data-root photos/ --out runs/mine": (
-        "pcme train own --data-root photos/ --out runs/mine --set phases.0.epochs=1 "
-        "--set phases.0.warmup_steps=1 --set 'image={\"kind\":\"convnet\",\"widths\":[8]}' --set augment.size=16",
+    f"pcme train aviary {MU}": (f"pcme train aviary-tiny {MU} {SHORT}", TINY),
+    OWN: (
+        f"{OWN} --set phases.0.epochs=1 --set phases.0.warmup_steps=1 {CONVNET}",
         "one epoch of a small network",
     ),
-    "pcme --plugin logistic.py train aviary-tiny --out runs/logistic --set method.kind=logistic": (
-        "pcme --plugin logistic.py train aviary-tiny --out runs/logistic "
-        f"--set method.kind=logistic {SHORT}",
+    f"{LOGISTIC} --set method.kind=logistic": (
+        f"{LOGISTIC} --set method.kind=logistic {SHORT}",
         TINY,
     ),
-    """pcme --plugin average.py train aviary-tiny --out runs/average --set 'image={"kind": "average"}'""": (
-        "pcme --plugin average.py train aviary-tiny --out runs/average "
-        f"""--set 'image={{"kind": "average"}}' {SHORT}""",
-        TINY,
-    ),
+    f"{AVERAGE} {GRID}": (f"{AVERAGE} {GRID} {SHORT}", TINY),
     "pcme analyze runs/aviary all": ("pcme analyze runs/aviary variances", ONE),
 }
 """{line of a page: (what runs, reason)}."""
-
-JOINED = (
-    '{"kind": "joined", "parts": [{"kind": "efficientnet-lite", "variant": 0}, '
-    '{"kind": "efficientnet-lite", "variant": 2}]}'
-)
 
 PARSED = {
     f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,

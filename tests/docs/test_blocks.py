@@ -79,7 +79,9 @@ def parse(words, where):
     command, context, rest = typer.main.get_command(app), None, words[1:]
     while hasattr(command, "commands"):
         context = command.make_context(command.name, list(rest), parent=context)
-        _, command, rest = command.resolve_command(context, rest[len(rest) - len(unread(context)) :])
+        _, command, rest = command.resolve_command(
+            context, rest[len(rest) - len(unread(context)) :]
+        )
     command.make_context(command.name, list(rest), parent=context)
 
 
