@@ -44,8 +44,8 @@ def test_what_is_wrong_is_said(run, tmp_path, arguments, said):
 
 def test_a_page_that_cannot_be_written_is_said_before_the_work(run, tmp_path, monkeypatch):
     def never(*_, **__):
-        raise AssertionError("nothing is to be gathered")
+        raise AssertionError("nothing is to be gather")
 
-    monkeypatch.setattr("pcme.showcase.gathered", never)
+    monkeypatch.setattr("pcme.showcase.gather", never)
     result = called(run, "--out", tmp_path)
     assert (result.exit_code, "it is a folder" in " ".join(result.stderr.split())) == (2, True)

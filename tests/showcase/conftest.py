@@ -1,6 +1,6 @@
 import pytest
 
-from pcme.showcase import gathered
+from pcme.showcase import gather
 from pcme.training import train
 from tests.training.trained import SHORT
 
@@ -24,4 +24,4 @@ def pointed_run(tmp_path_factory):
 @pytest.fixture(scope="session")
 def report(run):
     """All that is known of the first."""
-    return gathered(run, split="val")
+    return gather(run, split="val")

@@ -1,14 +1,25 @@
 """The demo trains, judges on unseen species and searches; what it says of the truth is true."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 from pcme import recipes
+from pcme.cli import app
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.text.tokens import tokenise
+from pcme.errors import ConfigError
+from pcme.evaluation.open_run import open_run
 from pcme.showcase import demo
+from pcme.showcase.searches import by_captions
+from pcme.training import Reporter
+from pcme.uncertainty import Confidence
+from tests.helpers import picture
 
 TINY = recipes.get("aviary-tiny")
 
@@ -26,18 +37,18 @@ def test_it_searches_for_something_rare_something_common_and_something_absent(fo
     assert 1 < rare.matches <= demo.HITS
     assert common.matches >= found.images // 4
     assert absent.matches == 0
-    assert not any(hit.true for hit in absent.hits)
+    assert not any(absent.relevant)
 
 
 def test_hits_are_ranked_and_judged_by_the_truth(found):
     dataset = Aviary(**TINY.data.params).load("test")
     for search in found.searches:
-        ps = [hit.p for hit in search.hits]
-        assert ps == sorted(ps, reverse=True)
-        said = dataset.writer.read(tokenise(search.caption))
-        for hit in search.hits:
-            facts = dataset.facts[hit.image]
-            assert hit.true == all(s in (-1, f) for s, f in zip(said, facts, strict=True))
+        scores = [hit.score for hit in search.hits]
+        assert scores == sorted(scores, reverse=True)
+        said = dataset.writer.read(tokenise(search.text))
+        for row, relevant in zip(search.rows, search.relevant, strict=True):
+            facts = dataset.facts[row]
+            assert relevant == all(s in (-1, f) for s, f in zip(said, facts, strict=True))
 
 
 def test_it_reports_the_truth_and_draws_what_it_found(found):
@@ -54,10 +65,46 @@ def test_a_finished_run_is_taken_as_it_is(found):
     assert again.figures == found.figures
 
 
-def test_the_verdict_speaks_plainly():
-    hit = demo.Hit(3, 0.2, False)
-    assert (
-        demo.Search("a", (hit,), 0.4, 0, None, answerable=False).verdict == "nothing here matches"
-    )
-    sure = demo.Search("a", (demo.Hit(3, 0.9, True),), 12.3, 11, 0.5, answerable=True)
-    assert sure.verdict == "about 12 images match"
+def test_demo_report_and_search_give_one_answer(found):
+    shown = by_captions(open_run(found.folder), Confidence.load(found.folder))[-1]
+    (demonstrated,) = [search for search in found.searches if search.text == shown.text]
+    line = ["search", str(found.folder / demo.INDEX), shown.text, "--k", "6", "--json"]
+    answer = json.loads(CliRunner().invoke(app, line).stdout)
+    assert [hit["id"] for hit in answer["hits"]] == demonstrated.hits.ids
+    assert [hit.id for hit in shown.hits] == demonstrated.hits.ids
+    ps = [hit.match_probability for hit in demonstrated.hits]
+    assert [hit["match_probability"] for hit in answer["hits"]] == pytest.approx(ps)
+    assert [hit.value for hit in shown.hits] == pytest.approx(ps)
+    assert answer["calibrated"]
+    assert answer["query"]["answerable"] == demonstrated.hits.query.answerable
+    assert shown.verdict == demonstrated.verdict == "nothing here matches"
+    assert answer["query"]["expected_matches"] == pytest.approx(shown.expected)
+
+
+def test_a_recipe_that_cannot_be_shown_is_refused_before_training(tmp_path):
+    for number in range(10):
+        picture(tmp_path / f"data/{number}.png", colour=(25 * number, 60, 40))
+        (tmp_path / f"data/{number}.txt").write_text(f"bird {number}\n")
+    own = f'data={{"kind": "own", "root": "{tmp_path / "data"}"}}'
+    for change, word in ((own, "splits"), ('method={"kind": "infonce"}', "probabilities")):
+        with pytest.raises(ConfigError, match=word):
+            demo.run(TINY.changed([change]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_library_is_named_before_training(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lancedb", None)
+    with pytest.raises(ConfigError, match=r"pip install 'pcme\[index\]'"):
+        demo.run(TINY, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_embedding_and_calibrating_have_progress(found):
+    tasks = set()
+
+    class Watched(Reporter):
+        def progress(self, task, done, total, /):
+            tasks.add(task)
+
+    demo.run(TINY, found.folder, reporter=Watched())
+    assert {"images", "captions"} <= tasks

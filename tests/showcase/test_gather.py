@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pcme import recipes
-from pcme.showcase import gathered
+from pcme.showcase import gather
 from pcme.showcase.gather import _beside, _training
 from tests.training.trained import SHORT
 
@@ -18,7 +18,7 @@ def test_all_analyses_that_fit_are_there_and_the_others_are_named(report):
 
 
 def test_a_run_without_sigma_has_what_it_can_have(pointed_run):
-    report = gathered(pointed_run, split="val")
+    report = gather(pointed_run, split="val")
     assert [figure.name for figure in report.figures] == ["toy"]
     assert any("needs a sigma" in text for text in report.left_out)
     assert not report.probability

@@ -8,7 +8,7 @@ import pytest
 
 from pcme.analysis import Number
 from pcme.errors import ConfigError
-from pcme.showcase import gathered, page, require_writable, written
+from pcme.showcase import gather, page, require_writable, write_page
 
 
 class Seen(HTMLParser):
@@ -83,15 +83,15 @@ def test_what_data_say_is_escaped(report):
 
 
 def test_a_run_without_sigma_has_a_page(pointed_run):
-    seen = read(page(gathered(pointed_run, split="val")))
+    seen = read(page(gather(pointed_run, split="val")))
     assert "Left out:" in " ".join(seen.text)
 
 
 def test_it_is_written_whole_or_not_at_all(report, tmp_path):
-    path = written(report, tmp_path / "new" / "report.html")
+    path = write_page(report, tmp_path / "new" / "report.html")
     assert path.read_text(encoding="utf-8") == page(report)
     with pytest.raises(ConfigError, match="cannot be written"):
-        written(report, path / "below-a-file.html")
+        write_page(report, path / "below-a-file.html")
 
 
 def test_whether_it_can_be_written_is_known_before(tmp_path):

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from pcme import analysis
+from pcme.evaluation.open_run import open_run
 from pcme.showcase.searches import by_captions, by_images
+from pcme.uncertainty.calibrate import calibrate
+from tests.models import untrained
 
 
 @pytest.fixture(scope="module")
@@ -17,9 +20,9 @@ def test_hits_are_the_best_of_the_gallery_with_their_probability(subject):
         np.asarray(subject.model.score()(subject.embedded.captions, subject.embedded.images))
     )
     texts = list(subject.embedded.dataset.captions)
-    for search in by_captions(subject, count=4, hits=3)[:-1]:
+    for search in by_captions(subject, None, count=4, hits=3)[:-1]:
         row = p[texts.index(search.text)]
-        assert [hit.score for hit in search.hits] == pytest.approx(np.sort(row)[::-1][:3])
+        assert [hit.value for hit in search.hits] == pytest.approx(np.sort(row)[::-1][:3], rel=1e-4)
         assert search.expected == pytest.approx(row.sum(), rel=1e-5)
 
 
@@ -27,28 +30,28 @@ def test_right_is_what_the_truth_says(subject):
     matches = subject.matches.dense()
     texts = list(subject.embedded.dataset.captions)
     score = np.asarray(subject.model.score()(subject.embedded.captions, subject.embedded.images))
-    for search in by_captions(subject, count=5, hits=4)[:-1]:
+    for search in by_captions(subject, None, count=5, hits=4)[:-1]:
         row = texts.index(search.text)
         order = np.argsort(-score[row], kind="stable")[:4]
-        assert [hit.right for hit in search.hits] == matches[row][order].tolist()
+        assert [hit.relevant for hit in search.hits] == matches[row][order].tolist()
         assert search.matches == matches[row].sum()
 
 
 def test_queries_go_from_narrow_to_wide(subject):
     texts = list(subject.embedded.dataset.captions)
     widths = subject.captions.log_sigma.mean(1)
-    found = [float(widths[texts.index(s.text)]) for s in by_captions(subject, count=5)[:-1]]
+    found = [float(widths[texts.index(s.text)]) for s in by_captions(subject, None, count=5)[:-1]]
     assert found == sorted(found)
 
 
 def test_the_last_caption_fits_nothing(subject):
-    last = by_captions(subject)[-1]
+    last = by_captions(subject, None)[-1]
     assert last.matches == 0
-    assert not any(hit.right for hit in last.hits)
+    assert not any(hit.relevant for hit in last.hits)
 
 
 def test_an_image_finds_captions_of_different_texts(subject):
-    for search in by_images(subject, count=3, hits=5):
+    for search in by_images(subject, None, count=3, hits=5):
         texts = [hit.text for hit in search.hits]
         assert len(set(texts)) == len(texts) == 5
         assert search.picture.startswith("data:image/jpeg;base64,")
@@ -56,4 +59,28 @@ def test_an_image_finds_captions_of_different_texts(subject):
 
 def test_no_more_queries_than_there_are(subject):
     images = len(subject.embedded.dataset.images)
-    assert len(by_images(subject, count=10 * images)) == images
+    assert len(by_images(subject, None, count=10 * images)) == images
+
+
+def test_probabilities_are_calibrated_where_a_confidence_is_given(subject, run):
+    """The page once showed the model's own p beside a confidence.json (defect 6)."""
+    confidence = calibrate(run, subject.dataset).confidence
+    raw = by_captions(subject, None, count=3)
+    calibrated = by_captions(subject, confidence, count=3)
+    for before, after in zip(raw, calibrated, strict=True):
+        assert [hit.id for hit in before.hits] == [hit.id for hit in after.hits]
+        logs = np.log([hit.value for hit in before.hits])
+        assert [hit.value for hit in after.hits] == pytest.approx(
+            confidence.probability(logs), rel=1e-4
+        )
+    assert [s.expected for s in raw] != pytest.approx([s.expected for s in calibrated])
+
+
+def test_several_points_per_item_are_ranked_by_their_score():
+    model = untrained('method={"kind": "pvse"}')
+    of = open_run(model, split="val")
+    (search,) = by_captions(of, None, count=1, hits=3)[:1]
+    row = list(of.embedded.dataset.captions).index(search.text)
+    scores = model.score()(of.embedded.captions[[row]], of.embedded.images)[0]
+    assert [hit.value for hit in search.hits] == pytest.approx(scores.sort().values.flip(0)[:3])
+    assert search.verdict is None

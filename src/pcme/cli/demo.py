@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,8 @@ import typer
 from pcme.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
-    from pcme.showcase.demo import Demo, Search
+    from pcme.showcase.demo import Demo
+    from pcme.showcase.searches import Search
 
 __all__ = ["register"]
 
@@ -43,7 +43,7 @@ def demo(
 ) -> None:
     """Train on a world drawn by code, evaluate on unseen species, and search it.
 
-    A run that is already in the folder is taken, or gone on with.
+    An existing run in the folder is reused or resumed.
     """
     from pcme import recipes
     from pcme.cli.reporter import training_bar
@@ -61,6 +61,7 @@ def demo(
         typer.echo()
         _print_search(search)
     typer.echo(f"\nwrote {out} (the run) and {found.sheet} (what was found), {minutes:.1f} minutes")
+    typer.echo(f"search on with: pcme search {out / 'index'} 'a small red bird'")
 
 
 def _rows(found: Demo) -> list[tuple[str, str, str]]:
@@ -72,11 +73,13 @@ def _rows(found: Demo) -> list[tuple[str, str, str]]:
 
 
 def _print_search(search: Search) -> None:
-    typer.echo(f"“{search.caption}”")
-    width = "" if search.wider is None else f"; σ above {100 * search.wider:.0f} % of captions"
-    typer.echo(f"  {search.verdict} (in truth {search.matches:,}){width}")
-    hits = "  ".join(f"{hit.p:.3f} {'fits' if hit.true else 'no'}" for hit in search.hits)
-    typer.echo(f"  {hits}")
+    typer.echo(f"“{search.text}”")
+    percentile = search.hits.query.percentile
+    above = "" if percentile is None else f"; σ above {percentile:.0f} % of captions"
+    typer.echo(f"  {search.verdict} (in truth {search.matches:,}){above}")
+    pairs = zip(search.hits, search.relevant, strict=True)
+    hits = [f"{hit.match_probability:.3f} {'fits' if right else 'no'}" for hit, right in pairs]
+    typer.echo(f"  {'  '.join(hits)}")
 
 
 def _record(found: Demo, minutes: float) -> dict[str, object]:
@@ -85,5 +88,21 @@ def _record(found: Demo, minutes: float) -> dict[str, object]:
         "sheet": str(found.sheet),
         "minutes": round(minutes, 2),
         "figures": found.figures,
-        "searches": [{**asdict(search), "verdict": search.verdict} for search in found.searches],
+        "searches": [_search_record(search) for search in found.searches],
+    }
+
+
+def _search_record(search: Search) -> dict[str, object]:
+    query = search.hits.query
+    triples = zip(search.rows, search.hits, search.relevant, strict=True)
+    return {
+        "caption": search.text,
+        "hits": [
+            {"image": i, "p": hit.match_probability, "true": right} for i, hit, right in triples
+        ],
+        "expected": query.expected_matches,
+        "matches": search.matches,
+        "wider": None if query.percentile is None else query.percentile / 100,
+        "answerable": query.answerable,
+        "verdict": search.verdict,
     }

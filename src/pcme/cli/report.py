@@ -29,18 +29,18 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained page: metrics, searches, all figures, the recipe, the commands."""
-    from pcme.showcase import gathered, require_writable, written
+    from pcme.showcase import gather, require_writable, write_page
 
     require_writable(out)
     with progress_bars() as progress:
-        found = gathered(
+        found = gather(
             run,
             split=split,
             data_root=data_root,
             workers=workers,
             progress=progress,
         )
-    path = written(found, out)
+    path = write_page(found, out)
     if as_json:
         figures = [figure.name for figure in found.figures]
         print_json({"page": str(path), "bytes": path.stat().st_size, "figures": figures})

@@ -1,12 +1,12 @@
-"""Report: all that is known of a run on one page, to be sent to a colleague.
+"""Showcase: the demo, and a report of a run on one page.
 
-    written(gathered("runs/aviary"), "report.html")
+    write_page(gather("runs/aviary"), "report.html")
 
-`gathered` computes a `Report`, plain values; `page` turns it into HTML that needs nothing else: no
-network, no script, every picture within.
+`gather` computes a `RunReport` of plain values. `page` turns it into HTML without scripts, network
+or other files.
 """
 
-from pcme.showcase.gather import Report, gathered
-from pcme.showcase.page import page, require_writable, written
+from pcme.showcase.gather import RunReport, gather
+from pcme.showcase.page import page, require_writable, write_page
 
-__all__ = ["Report", "gathered", "page", "require_writable", "written"]
+__all__ = ["RunReport", "gather", "page", "require_writable", "write_page"]

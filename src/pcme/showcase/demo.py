@@ -1,67 +1,41 @@
 """`pcme demo`: the main job from end to end, on the embedded world, in a few minutes.
 
 Draws Aviary, trains, calibrates on the validation species, evaluates both directions on species
-that were never seen, and searches: for something rare, something common, and something that is not
-there. Everything lands in one folder.
+that were never seen, indexes their images, and searches: for something rare, something common, and
+something that is not there. Everything lands in one folder.
 """
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64
 from PIL import Image, ImageDraw, ImageFont
 
-from pcme import data
-from pcme.core.progress import Progress, silent
+from pcme import methods
+from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.data.sheet import save_sheet
-from pcme.embedding import Gaussian
-from pcme.evaluation import Embedded, embed_split
-from pcme.model import Model, load
+from pcme.errors import ConfigError
+from pcme.evaluation import embed_split
+from pcme.evaluation.open_run import find_dataset
+from pcme.index.lance import engine
+from pcme.model import load
 from pcme.recipes.schema import Recipe
 from pcme.retrieval.matches import Matches
+from pcme.showcase.searches import Search, index_items, judge
 from pcme.training import Reporter, train
-from pcme.uncertainty import Confidence
 from pcme.uncertainty.calibrate import calibrate
 from pcme.uncertainty.known_truth import measured
 
-__all__ = ["Demo", "Hit", "Search", "run"]
-
 HITS = 6
+INDEX = "index"
+"""The folder of the index inside the run: the test images, for `pcme search`."""
 
 INK, FAINT, PAPER = (32, 36, 44), (118, 124, 136), (255, 255, 255)
 RIGHT, WRONG = (34, 122, 82), (190, 50, 40)
 PICTURE, GAP = 128, 10
-
-
-@dataclass(frozen=True)
-class Hit:
-    """An image that was found: its number, the match probability, and whether it is one."""
-
-    image: int
-    p: float
-    true: bool
-
-
-@dataclass(frozen=True)
-class Search:
-    """A caption that was searched for; `wider` is the share of captions that are less wide."""
-
-    caption: str
-    hits: tuple[Hit, ...]
-    expected: float
-    matches: int
-    wider: float | None
-    answerable: bool
-
-    @property
-    def verdict(self) -> str:
-        """What a person should be told."""
-        if not self.answerable:
-            return "nothing here matches"
-        return f"about {self.expected:,.0f} images match"
 
 
 @dataclass(frozen=True)
@@ -70,106 +44,108 @@ class Demo:
 
     folder: Path
     images: int
-    """How many there were to search among."""
+    """The number of images searched."""
     figures: dict[str, float]
     searches: tuple[Search, ...]
     sheet: Path
 
 
-def run(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    reporter: Reporter | None = None,
-    progress: Progress = silent,
-) -> Demo:
-    """Train (or go on with, or take, the run in `folder`), calibrate, evaluate on the test species,
-    search.
+@dataclass(frozen=True)
+class _Queries:
+    """A caption that matches few images, one that matches many, and one that matches none."""
+
+    texts: list[str]
+    matches: Matches
+
+
+def run(recipe: Recipe, folder: Path, *, reporter: Reporter | None = None) -> Demo:
+    """Train, calibrate, evaluate on the test species, and search.
+
+    An existing run in `folder` is reused or resumed. A recipe that cannot be shown, or a missing
+    library, is refused before training.
     """
+    engine()
+    reporter = reporter or Reporter()
+    world, problems = find_dataset(recipe), Problems(strict=True)
+    _require_probability(recipe)
+    _require_splits(recipe, world.splits)
+    test = world.load("test", problems)
+    queries = _choose_queries(recipe, test)
     train(recipe, folder, resume=True, reporter=reporter)
     model = load(folder)  # the best on the validation species, not the last
-    world = data.create(recipe.data.kind, **recipe.data.params)
-    sure = calibrate(folder, world.load("val")).confidence
-    sure.save(folder)  # for `pcme search` with an index of it
-    test = world.load("test")
-    found = embed_split(
-        model,
-        test,
-        Problems(strict=True),
-        progress=progress,
-    )
-    searches = tuple(_searched(model, sure, found))
+    calibrated = calibrate(folder, world.load("val", problems), progress=reporter.progress)
+    calibrated.confidence.save(folder)  # for `pcme search` and `pcme report`
+    embedded = embed_split(model, test, problems, progress=reporter.progress)
+    shutil.rmtree(folder / INDEX, ignore_errors=True)  # that of an earlier demo
+    ids = [test.images.id(row) for row in range(len(test.images))]
+    index = index_items(folder / INDEX, folder, embedded.images, ids, kind="image")
+    searches = judge(index.search_many(queries.texts, HITS), queries.texts, queries.matches)
     sheet = folder / "searches.png"
-    save_sheet(drawn(searches, found), sheet)
-    return Demo(folder, len(test.images), measured(model, found), searches, sheet)
+    save_sheet(draw(searches, test), sheet)
+    return Demo(folder, len(test.images), measured(model, embedded), tuple(searches), sheet)
 
 
-def drawn(searches: Sequence[Search], found: Embedded) -> Image.Image:
-    """A row of hits for each search, the probability below each, right ones in green."""
+def draw(searches: Sequence[Search], dataset: CaptionDataset) -> Image.Image:
+    """Draw one row of hits per search, the probability below each, relevant ones in green."""
     big, small = (ImageFont.load_default(size) for size in (15, 13))
     height = 54 + PICTURE + 34
     width = GAP + HITS * (PICTURE + GAP)
     sheet = Image.new("RGB", (width, GAP + height * len(searches)), PAPER)
-    draw = ImageDraw.Draw(sheet)
-    for row, search in enumerate(searches):
-        top = GAP + row * height
-        draw.text((GAP, top), _fitted(f"“{search.caption}”", big, width), font=big, fill=INK)
-        draw.text((GAP, top + 23), _summary(search), font=small, fill=FAINT)
-        for place, hit in enumerate(search.hits):
-            left = GAP + place * (PICTURE + GAP)
-            picture = found.dataset.images.load(hit.image).resize((PICTURE, PICTURE))
-            colour = RIGHT if hit.true else WRONG
-            sheet.paste(picture, (left, top + 48))
+    pen = ImageDraw.Draw(sheet)
+    for number, search in enumerate(searches):
+        top = GAP + number * height
+        pen.text((GAP, top), _fitted(f"“{search.text}”", big, width), font=big, fill=INK)
+        pen.text((GAP, top + 23), _summary(search), font=small, fill=FAINT)
+        rows = zip(search.rows, search.hits, search.relevant, strict=True)
+        for column, (row, hit, relevant) in enumerate(rows):
+            left = GAP + column * (PICTURE + GAP)
+            colour = RIGHT if relevant else WRONG
+            sheet.paste(dataset.images.load(row).resize((PICTURE, PICTURE)), (left, top + 48))
             box = (left - 2, top + 46, left + PICTURE + 1, top + 49 + PICTURE)
-            draw.rectangle(box, outline=colour, width=2)
-            mark = "fits" if hit.true else "does not fit"
-            text = f"p {hit.p:.3f}  {mark}"
-            draw.text((left, top + 54 + PICTURE), text, font=small, fill=colour)
+            pen.rectangle(box, outline=colour, width=2)
+            text = f"p {hit.match_probability:.3f}  {'fits' if relevant else 'does not fit'}"
+            pen.text((left, top + 54 + PICTURE), text, font=small, fill=colour)
     return sheet
 
 
-def _searched(model: Model, sure: Confidence, found: Embedded) -> list[Search]:
-    """Searches for a caption that fits few images, one that fits many, and one that fits none."""
-    dataset = found.dataset
+def _require_probability(recipe: Recipe) -> None:
+    method = methods.create(recipe.method.kind, **recipe.method.params)
+    if not method.objective().score().is_log_probability:
+        raise ConfigError(
+            f'recipe "{recipe.name}": the demo shows match probabilities, got method '
+            f'"{recipe.method.kind}", which has none. Choose another recipe, such as aviary.'
+        )
+
+
+def _require_splits(recipe: Recipe, splits: Sequence[str]) -> None:
+    if missing := {"val", "test"} - set(splits):
+        raise ConfigError(
+            f'recipe "{recipe.name}": the demo needs the splits val and test, got data without '
+            f"{' and '.join(sorted(missing))}. Choose another recipe, such as aviary."
+        )
+
+
+def _choose_queries(recipe: Recipe, dataset: CaptionDataset) -> _Queries:
+    """The captions to search for, with their matches."""
     counts = dataset.matches().counts
-    few = int(np.flatnonzero((counts > 1) & (counts <= HITS))[0])
-    many = int(np.flatnonzero(counts >= len(dataset.images) // 4)[0])
-    texts, said = [dataset.captions[few], dataset.captions[many]], dataset.said[[few, many]]
-    if (written := dataset.unmatched(1)) is not None:
-        texts, said = [*texts, *written.captions], np.concatenate([said, written.said])
-    truth = Matches.from_facts(said, dataset.facts)
-    queries = model.encode_captions(texts)
-    p = sure.probability(model.score()(queries, found.images))
-    return [
-        Search(
-            text,
-            tuple(
-                Hit(int(i), float(row[i]), bool(true[i]))
-                for i in np.argsort(-row, kind="stable")[:HITS]
-            ),
-            float(row.sum()),
-            int(true.sum()),
-            wider,
-            sure.answerable(float(row.max()), gallery=len(row)),
+    few = np.flatnonzero((counts > 1) & (counts <= HITS))
+    many = np.flatnonzero(counts >= len(dataset.images) // 4)
+    written = dataset.unmatched(1)
+    if not len(few) or not len(many) or written is None:
+        raise ConfigError(
+            f'recipe "{recipe.name}": the demo needs captions that match few images, many and '
+            f"none, which {dataset.where} lacks. Choose a recipe on aviary."
         )
-        for text, row, true, wider in zip(
-            texts, p, truth.dense(), _wider(queries, found.captions, len(texts)), strict=True
-        )
-    ]
-
-
-def _wider(queries: object, captions: object, count: int) -> list[float | None]:
-    """The share of the split's captions that are narrower than each query; None without σ."""
-    if not isinstance(queries, Gaussian) or not isinstance(captions, Gaussian):
-        return [None] * count
-    all_widths = np.sort(captions.uncertainty().numpy())
-    places: Float64[np.ndarray, " q"] = np.searchsorted(all_widths, queries.uncertainty().numpy())
-    return [float(place) / len(all_widths) for place in places]
+    chosen = [int(few[0]), int(many[0])]
+    said = np.concatenate([dataset.said[chosen], written.said])
+    texts = [*(dataset.captions[row] for row in chosen), *written.captions]
+    return _Queries(texts, Matches.from_facts(said, dataset.facts))
 
 
 def _summary(search: Search) -> str:
-    width = "" if search.wider is None else f"; wider than {100 * search.wider:.0f} % of captions"
-    return f"{search.verdict} (true: {search.matches:,}){width}"
+    percentile = search.hits.query.percentile
+    above = "" if percentile is None else f"; σ above {percentile:.0f} % of captions"
+    return f"{search.verdict} (in truth {search.matches:,}){above}"
 
 
 def _fitted(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> str:

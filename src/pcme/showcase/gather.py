@@ -13,11 +13,11 @@ from pcme.analysis import Number, Subject
 from pcme.core.progress import Progress, named, silent
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, evaluated
+from pcme.index.lance import engine
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import paper
-from pcme.showcase.searches import Searched, by_captions, by_images
-
-__all__ = ["Beside", "Pictured", "Report", "gathered"]
+from pcme.showcase.searches import ShownSearch, by_captions, by_images
+from pcme.uncertainty import Confidence
 
 FIRST = ("truth", "calibration", "bins", "erasing")
 """The analyses that tell most, before all others."""
@@ -26,7 +26,7 @@ LIBRARIES = ("pcme", "torch", "numpy", "numba", "scipy", "pillow")
 
 
 @dataclass(frozen=True)
-class Pictured:
+class ShownAnalysis:
     """An analysis: its question, how to read its picture, the picture and its numbers."""
 
     name: str
@@ -37,7 +37,7 @@ class Pictured:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PaperComparison:
     """The paper's own values for this data, in per cent, and why they are not comparable."""
 
     source: str
@@ -47,7 +47,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Report:
+class RunReport:
     """All that the page says."""
 
     run: str
@@ -57,27 +57,31 @@ class Report:
     """Those that the split names, beside its own matches."""
     probability: bool
     """Whether scores are match probabilities."""
+    calibrated: bool
+    """Whether the probabilities of searches are calibrated."""
     has_sigma: bool
     """Whether the queries of searches stand in the order of their widths."""
-    beside: Beside | None
-    figures: tuple[Pictured, ...]
+    beside: PaperComparison | None
+    figures: tuple[ShownAnalysis, ...]
     left_out: tuple[str, ...]
-    captions: tuple[Searched, ...]
-    images: tuple[Searched, ...]
+    captions: tuple[ShownSearch, ...]
+    images: tuple[ShownSearch, ...]
     environment: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def gathered(
+def gather(
     run: str | Path,
     *,
     split: str = "test",
     data_root: Path | None = None,
     workers: int = 2,
     progress: Progress = silent,
-) -> Report:
-    """Evaluate a run on a split, ask all that can be asked of it, and search with it."""
+) -> RunReport:
+    """Evaluate a run on a split, compute all analyses that apply, and search."""
+    engine()  # a missing library is reported before the work
+    confidence = Confidence.load(run)
     problems = Problems()
     subject = analysis.open_run(
         run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress
@@ -87,31 +91,32 @@ def gathered(
     score = subject.model.score()
     result = evaluated(score, found.images, found.captions, subject.protocol, progress=told)
     problem = (problems.summary(),) if problems else ()
-    return Report(
+    return RunReport(
         run=Path(run).name,
         recipe=recipe,
         evaluation=result,
         readings=subject.dataset.readings,
         probability=score.is_log_probability,
+        calibrated=confidence is not None,
         has_sigma=subject.has_sigma,
         beside=_beside(split, result),
         figures=tuple(_figures(subject, progress)),
         left_out=tuple(_left_out(subject)),
-        captions=by_captions(subject),
-        images=by_images(subject),
+        captions=by_captions(subject, confidence),
+        images=by_images(subject, confidence),
         environment=tuple(_environment()),
         commands=tuple(_commands(recipe, Path(run).name, split)),
         notes=(*subject.protocol.notes, *problem),
     )
 
 
-def _figures(subject: Subject, progress: Progress) -> Iterator[Pictured]:
+def _figures(subject: Subject, progress: Progress) -> Iterator[ShownAnalysis]:
     for name in sorted(analysis.applicable(subject), key=_order):
         one = analysis.create(name)
         result = one.compute(subject, named(progress, name))
         picture = plots.svg(one.figure(result, subject))
         question = analysis.registry.summary(name)
-        yield Pictured(name, question, one.reading, picture, result.numbers())
+        yield ShownAnalysis(name, question, one.reading, picture, result.numbers())
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -124,7 +129,7 @@ def _left_out(subject: Subject) -> Iterator[str]:
             yield f"{name} {why}"
 
 
-def _beside(split: str, result: Evaluation) -> Beside | None:
+def _beside(split: str, result: Evaluation) -> PaperComparison | None:
     """The paper's PCME row for the data it has in common with us."""
     table = paper.OF_SPLIT.get(result.dataset)
     if table is None:
@@ -144,7 +149,7 @@ def _beside(split: str, result: Evaluation) -> Beside | None:
         f"{result.gallery:,} images and {result.queries:,} captions in its {split} split and the "
         "recipe below. Figures compare only where data, backbone and schedule are the same."
     )
-    return Beside(table.name, tuple(values), caution)
+    return PaperComparison(table.name, tuple(values), caution)
 
 
 def _environment() -> Iterator[tuple[str, str]]:

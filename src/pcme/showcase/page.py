@@ -11,9 +11,7 @@ from pathlib import Path
 from pcme.core import files
 from pcme.errors import ConfigError
 from pcme.evaluation import Interval, intervals
-from pcme.showcase.gather import Report
-
-__all__ = ["page", "require_writable", "written"]
+from pcme.showcase.gather import RunReport
 
 SHOWN = {
     "r_precision": "R-Precision",
@@ -48,7 +46,7 @@ def require_writable(path: str | Path) -> None:
         draft.unlink()
 
 
-def written(report: Report, path: str | Path) -> Path:
+def write_page(report: RunReport, path: str | Path) -> Path:
     """Write the page, whole or not at all."""
     target = Path(path)
     with _explained(target):
@@ -63,17 +61,17 @@ def _explained(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(
-            f"{target} cannot be written - {error.strerror or error} - give another --out"
+            f"{target}: cannot be written, {error.strerror or error}. Give another --out."
         ) from error
 
 
-def page(report: Report) -> str:
+def page(report: RunReport) -> str:
     """The document; everything that came from data is escaped."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ConfigError(
-            "a report needs jinja2, which is not installed - pip install 'pcme[plots]'"
+            "jinja2: not installed, a report needs it. Run: pip install 'pcme[plots]'."
         ) from error
     environment = Environment(
         loader=PackageLoader("pcme.showcase", "."),
@@ -93,7 +91,7 @@ def page(report: Report) -> str:
     )
 
 
-def _tiles(report: Report) -> list[tuple[str, str, str]]:
+def _tiles(report: RunReport) -> list[tuple[str, str, str]]:
     """(figure, what it is, beside it) of what matters most."""
     result = report.evaluation
     tiles = []
@@ -111,7 +109,7 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
     return [*tiles, *((f"{each.value:.3f}", each.name, each.meaning) for each in numbers)]
 
 
-def _rows(report: Report) -> list[tuple[str, list[str]]]:
+def _rows(report: RunReport) -> list[tuple[str, list[str]]]:
     """(metric, [images to captions, captions to images]), each with its interval."""
     ways = [(way.figures, intervals(way)) for way in (report.evaluation.i2t, report.evaluation.t2i)]
     shown = SHOWN | (PLAUSIBLE if "pmrp" in report.readings else {})

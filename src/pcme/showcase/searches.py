@@ -1,190 +1,244 @@
-"""Searches: some queries of a split and what they find, each hit with its match probability."""
+"""Searches: queries of a split, their hits in an index, and the truth about both."""
 
 import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64
 from PIL import Image
 
-from pcme.analysis import Subject
 from pcme.core.random import numpy_stream
-from pcme.data.dataset import CaptionDataset, Written
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
-from pcme.embedding import Embedding, Gaussian, joined
+from pcme.embedding import Embedding, Gaussian
+from pcme.evaluation.subject import Subject
+from pcme.index import Hit, Hits, QueryInfo, SearchIndex
+from pcme.index.queries import Query
+from pcme.index.rows import Kind
+from pcme.model import Model
 from pcme.retrieval.matches import Matches
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty import Confidence
 
-__all__ = ["Found", "Searched", "by_captions", "by_images"]
+ROW = "row"
+"""The column of an index with an item's row in its split."""
 
 PIXELS = 144
-"""The longer side of a picture on the page."""
+"""The longer side of an image on the page."""
 
 DEEP = 20
-"""So many times the captions shown are ranked, so that enough of them differ."""
+"""How many times the captions shown are ranked, so that enough of them differ."""
+
+Shown = tuple[str | None, str]
+"""An image (a data: address) and a text, as they stand on the page."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A hit: its picture (a data: address, None where it cannot be shown) or text, and if right."""
+class Search:
+    """A query with its hits; `relevant` tells which of them match, `matches` how many items do."""
 
+    text: str
+    hits: Hits
+    relevant: tuple[bool, ...]
+    matches: int
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows of the hits in their split."""
+        return [_row(hit) for hit in self.hits]
+
+    @property
+    def verdict(self) -> str | None:
+        """The answer in words; None for a score that is not a probability."""
+        if self.hits.query.answerable is None:
+            return None
+        if not self.hits.query.answerable:
+            return "nothing here matches"
+        return f"about {self.hits.query.expected_matches:,.0f} {self.hits[0].kind}s match"
+
+
+@dataclass(frozen=True)
+class ShownHit:
+    """A hit as the page shows it; the image is a data: address, None where it cannot be shown."""
+
+    id: str
     picture: str | None
     text: str
-    score: float
-    right: bool
+    value: float
+    """The match probability, or the score where it is not one."""
+    relevant: bool
 
 
 @dataclass(frozen=True)
-class Searched:
-    """A query, how many items match in truth, how many the model expects, and its first hits."""
+class ShownSearch:
+    """A query as the page shows it, with its first hits."""
 
     picture: str | None
     text: str
     matches: int
+    """The number of items that match in truth."""
     expected: float | None
-    """Σ p over the gallery, where the score is a probability."""
-    hits: tuple[Found, ...]
+    """The number of matches that the model expects, where the score is a probability."""
+    verdict: str | None
+    hits: tuple[ShownHit, ...]
 
 
-def by_captions(subject: Subject, count: int = 6, hits: int = 6) -> tuple[Searched, ...]:
-    """Captions that search for images: from narrow to wide; one without a match, if possible.
+def index_items(
+    path: str | Path,
+    model: Model | str | Path,
+    items: Embedding,
+    ids: Sequence[str],
+    *,
+    kind: Kind,
+    confidence: Confidence | None = None,
+) -> SearchIndex:
+    """Create an index of the embedded items of a split; `ROW` has their rows."""
+    index = SearchIndex.create(path, model, confidence=confidence)
+    index.add(items, {ROW: range(len(items))}, ids=ids, kind=kind)
+    return index
 
-    They stand at equal steps of σ among all captions (of a model without σ: at random), so that
-    nobody has picked them.
+
+def judge(found: Sequence[Hits], texts: Sequence[str], matches: Matches) -> list[Search]:
+    """Compare the hits of queries with the truth; `matches` has one row per query."""
+    searches = []
+    for row, (hits, text) in enumerate(zip(found, texts, strict=True)):
+        relevant = matches.hits([[_row(hit) for hit in hits]], row)[0]
+        searches.append(Search(text, hits, tuple(map(bool, relevant)), int(matches.counts[row])))
+    return searches
+
+
+def by_captions(
+    subject: Subject, confidence: Confidence | None, count: int = 6, hits: int = 6
+) -> tuple[ShownSearch, ...]:
+    """Search for images: captions of rising uncertainty, and one without a match, if possible.
+
+    They stand at equal steps of σ among all captions (of a model without σ: at random).
     """
     dataset = subject.embedded.dataset
-    places = _spread(subject.embedded.captions, count)
-    asked = _Asked(
-        [(None, dataset.captions[place]) for place in places],
-        subject.embedded.captions[places],
-        subject.matches[np.array(places)],
-    )
-    if (written := dataset.unmatched(1)) is not None:
-        asked = _with_nothing(asked, subject, places, written)
-    return _searched(
-        subject, asked, subject.embedded.images, hits, lambda i: (_picture(dataset, i), "")
-    )
+    rows = _spread(subject.embedded.captions, count)
+    texts, said = [dataset.captions[row] for row in rows], dataset.said[rows]
+    queries: Sequence[Query] | Embedding = texts
+    if dataset.caption_vectors is not None:
+        queries = subject.embedded.captions[rows]
+    elif (written := dataset.unmatched(1)) is not None:
+        queries = texts = [*texts, *written.captions]
+        said = np.concatenate([said, written.said])
+    ids = [dataset.images.id(row) for row in range(len(dataset.images))]
+    found = _search(subject, confidence, "image", ids, queries, hits)
+    searches = judge(found, texts, Matches.from_facts(said, dataset.facts))
+    return tuple(_shown(search, None, lambda i: (_picture(dataset, i), "")) for search in searches)
 
 
-def by_images(subject: Subject, count: int = 3, hits: int = 5) -> tuple[Searched, ...]:
-    """Images that search for captions, from narrow to wide."""
+def by_images(
+    subject: Subject, confidence: Confidence | None, count: int = 3, hits: int = 5
+) -> tuple[ShownSearch, ...]:
+    """Search for captions: images of rising uncertainty; hits have different texts."""
     dataset = subject.embedded.dataset
-    places = _spread(subject.embedded.images, count)
-    asked = _Asked(
-        [(_picture(dataset, place), dataset.images.id(place)) for place in places],
-        subject.embedded.images[places],
-        subject.matches.T[np.array(places)],
-    )
-    found = _searched(
-        subject,
-        asked,
-        subject.embedded.captions,
-        DEEP * hits,
-        lambda i: (None, dataset.captions[i]),
-    )
-    return tuple(replace(one, hits=_of_different_texts(one.hits)[:hits]) for one in found)
+    rows = _spread(subject.embedded.images, count)
+    queries, names = subject.embedded.images[rows], [dataset.images.id(row) for row in rows]
+    found = _search(subject, confidence, "caption", dataset.caption_ids, queries, DEEP * hits)
+    searches = judge(found, names, subject.matches.T[np.array(rows)])
+    shown = [
+        _shown(search, _picture(dataset, row), lambda i: (None, dataset.captions[i]))
+        for search, row in zip(searches, rows, strict=True)
+    ]
+    return tuple(replace(one, hits=_of_different_texts(one.hits)[:hits]) for one in shown)
 
 
-def _of_different_texts(hits: Sequence[Found]) -> tuple[Found, ...]:
-    """The first hit of each text: the same sentence over and over tells nothing more."""
-    kept: dict[str, Found] = {}
-    for hit in hits:
-        kept.setdefault(hit.text, hit)
-    return tuple(kept.values())
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Queries: what is shown of each, its embedding, and its right answers."""
-
-    shown: "Sequence[Shown]"
-    queries: Embedding
-    matches: Matches
-
-
-Shown = tuple[str | None, str]
-"""A picture and a text, as they stand on the page."""
-
-
-def _with_nothing(asked: _Asked, subject: Subject, places: list[int], written: Written) -> _Asked:
-    """The queries and a caption that is true of no image of the split."""
-    dataset = subject.embedded.dataset
-    truth = np.concatenate([dataset.said[places], written.said])
-    return _Asked(
-        [*asked.shown, *((None, text) for text in written.captions)],
-        joined([asked.queries, subject.model.encode_captions(written.captions)]),
-        Matches.from_facts(truth, dataset.facts),
-    )
-
-
-def _searched(
+def _search(
     subject: Subject,
-    asked: _Asked,
-    gallery: Embedding,
-    hits: int,
-    shown: Callable[[int], Shown],
-) -> tuple[Searched, ...]:
-    found = []
-    for row, (expected, best) in enumerate(_ranked(subject, asked.queries, gallery, hits)):
-        rights = asked.matches.hits([[place for place, _ in best]], row)[0]
-        first = [
-            Found(*shown(place), score, bool(right))
-            for (place, score), right in zip(best, rights, strict=True)
-        ]
-        picture, text = asked.shown[row]
-        matches = int(asked.matches.counts[row])
-        found.append(Searched(picture, text, matches, expected, tuple(first)))
-    return tuple(found)
+    confidence: Confidence | None,
+    kind: Kind,
+    ids: Sequence[str],
+    queries: Sequence[Query] | Embedding,
+    k: int,
+) -> list[Hits]:
+    """Search the split's images, or captions, with queries of the other kind."""
+    model, embedded = subject.model, subject.embedded
+    items = embedded.images if kind == "image" else embedded.captions
+    if model.method.heads(model.recipe.dim).points > 1:
+        return _ranked(model, items, kind, ids, queries, k)
+    index = index_items("memory://", model, items, ids, kind=kind, confidence=confidence)
+    other: Kind = "caption" if kind == "image" else "image"
+    return index.search_many(queries, min(k, len(items)), query_kind=other)
+
+
+def _ranked(
+    model: Model,
+    items: Embedding,
+    kind: Kind,
+    ids: Sequence[str],
+    queries: Sequence[Query] | Embedding,
+    k: int,
+) -> list[Hits]:
+    """The hits of a model with several points per item, which no index holds, by its score."""
+    if not isinstance(queries, Embedding):
+        queries = model.encode_captions([str(query) for query in queries])
+    ranking = model.score().topk(queries, items, k=min(k, len(items)))
+    nothing = QueryInfo(None, None, None, None)
+    return [
+        Hits(
+            nothing,
+            tuple(
+                Hit(rank, ids[row], kind, score, None, None, None, metadata={ROW: row})
+                for rank, (row, score) in enumerate(zip(rows, scores, strict=True), start=1)
+            ),
+            len(items),
+            calibrated=False,
+            exact=True,
+        )
+        for rows, scores in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
+    ]
+
+
+def _shown(search: Search, picture: str | None, item: Callable[[int], Shown]) -> ShownSearch:
+    hits = [
+        ShownHit(hit.id, *item(_row(hit)), _value(hit), relevant)
+        for hit, relevant in zip(search.hits, search.relevant, strict=True)
+    ]
+    expected = search.hits.query.expected_matches
+    return ShownSearch(picture, search.text, search.matches, expected, search.verdict, tuple(hits))
+
+
+def _row(hit: Hit) -> int:
+    return int(str(hit.metadata[ROW]))
+
+
+def _value(hit: Hit) -> float:
+    return hit.score if hit.match_probability is None else hit.match_probability
+
+
+def _of_different_texts(hits: Sequence[ShownHit]) -> tuple[ShownHit, ...]:
+    """The first hit of each text."""
+    first: dict[str, ShownHit] = {}
+    for hit in hits:
+        first.setdefault(hit.text, hit)
+    return tuple(first.values())
 
 
 def _spread(items: Embedding, count: int) -> list[int]:
-    """Places at equal steps of rising σ; of points, at random."""
+    """Rows at equal steps of rising σ; of points, at random."""
     count = min(count, len(items))
     if not isinstance(items, Gaussian):
         return sorted(numpy_stream(0, "report").permutation(len(items))[:count].tolist())
-    order = np.argsort(width(items), kind="stable")
+    order = np.argsort(items.mean_log_sigma().numpy(), kind="stable")
     steps = (np.arange(count) + 0.5) / count * len(order)
     return [int(order[int(step)]) for step in steps]
 
 
-def _ranked(
-    subject: Subject, queries: Embedding, gallery: Embedding, hits: int
-) -> list[tuple[float | None, list[tuple[int, float]]]]:
-    """(Σ p, [(place, score)]) of every query; a score that is a log probability becomes p."""
-    score = subject.model.score()
-    probability = score.is_log_probability
-    found = []
-    for _, block in score.blocks(queries, gallery):
-        for row in np.asarray(block, np.float64):
-            values = np.exp(row) if probability else row
-            found.append((float(values.sum()) if probability else None, _best(row, values, hits)))
-    return found
-
-
-def _best(
-    row: Float64[np.ndarray, " g"], values: Float64[np.ndarray, " g"], hits: int
-) -> list[tuple[int, float]]:
-    order = np.argsort(-row, kind="stable")[:hits]
-    return [(int(place), float(values[place])) for place in order]
-
-
-def _picture(dataset: CaptionDataset, place: int) -> str | None:
-    """A small copy of an image as a data: address; None for vectors and what cannot be read."""
+def _picture(dataset: CaptionDataset, row: int) -> str | None:
+    """A small copy of an image as a data: address; None for vectors and unreadable images."""
     if dataset.image_vectors is not None:
         return None
     try:
-        picture = dataset.images.load(place)
+        return _data_address(dataset.images.load(row))
     except ImageError:
         return None
-    return _data_address(picture)
 
 
-def _data_address(picture: Image.Image) -> str:
-    small = picture.copy()
+def _data_address(image: Image.Image) -> str:
+    small, stream = image.copy(), io.BytesIO()
     small.thumbnail((PIXELS, PIXELS))
-    stream_of_bytes = io.BytesIO()
-    small.save(stream_of_bytes, "JPEG", quality=85)
-    text = base64.b64encode(stream_of_bytes.getvalue()).decode("ascii")
-    return f"data:image/jpeg;base64,{text}"
+    small.save(stream, "JPEG", quality=85)
+    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"
