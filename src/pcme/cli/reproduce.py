@@ -50,6 +50,9 @@ def reproduce(
     results: Annotated[
         Path | None, typer.Option(help="For the report: a folder of results to take in.")
     ] = None,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="For the report: leave out the figures.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Runs at a time, one thread each.", min=1)] = 2,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +61,8 @@ def reproduce(
     What is there is used, and what was interrupted goes on.
     """
     if wanted == [REPORT]:
-        _report(out or Path("docs/results/reproduction.md"), results, as_json=as_json)
+        path = out or Path("docs/results/reproduction.md")
+        _report(path, results, figures=not tables_only, as_json=as_json)
         return
     from pcme.reproduce import reproduce as run
     from pcme.reproduce.outcome import record
@@ -85,11 +89,11 @@ def reproduce(
     typer.echo(f"wrote {folder / 'results'}")
 
 
-def _report(out: Path, results: Path | None, *, as_json: bool) -> None:
+def _report(out: Path, results: Path | None, *, figures: bool, as_json: bool) -> None:
     from pcme.reproduce import report
     from pcme.reproduce.outcome import record
 
-    found = report(out, source=results)
+    found = report(out, source=results, figures=figures)
     if as_json:
         print_json([record(result) for result in found])
     else:

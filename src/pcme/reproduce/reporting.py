@@ -16,21 +16,24 @@ __all__ = ["kept", "report", "text"]
 HEAD = """\
 # Results beside the paper's
 
-Written by `pcme reproduce report`, from the records in {folder}/; nothing here is typed by hand.
-Every row says how it was trained in its record (`changes`, for `pcme train RECIPE --set ...`), and
-the digests of its runs.
+Written by `{command}`, from the records in {folder}/;
+nothing here is typed by hand. The record of a row says how it was trained (`changes`, for
+`pcme train RECIPE --set ...`), with the digests of its runs.{note}
 
 **Read the differences, not the sizes.** Another dataset, backbone, dimension and length of training
-than the paper's give other sizes; what can be compared is which row is above which. Where it says
-*one seed*, a difference of a point or two says nothing. The table of what the paper finds tells
-where this agrees, and where it does not.
+than the paper's give other sizes. Only the order of the rows can be compared. With *one seed*, a
+difference of a point or two says nothing. The tables "what the paper finds" say where this agrees
+and where it does not.
 """
+TABLES_ONLY = """\
+ The figures are left out, because the records have their values:
+`pcme reproduce report` draws them."""
 
 
-def report(out: Path, *, source: Path | None = None) -> list[Result]:
+def report(out: Path, *, source: Path | None = None, figures: bool = True) -> list[Result]:
     """Write the document of the results kept beside it, in the folder of its name.
 
-    The results of `source` come along. A result is kept as its record and its pictures.
+    The results of `source` come along. A result is kept as its record and its figures.
     """
     folder = out.with_suffix("")
     if source is not None:
@@ -41,9 +44,9 @@ def report(out: Path, *, source: Path | None = None) -> list[Result]:
             f"there are no results in {folder} - make some with `pcme reproduce`, then "
             "`pcme reproduce report --results runs/reproduce/results`"
         )
-    for result in results:
+    for result in results if figures else ():
         _draw(result, folder)
-    files.write_text(out, text(results, folder.name))
+    files.write_text(out, text(results, folder.name, figures=figures))
     return results
 
 
@@ -89,14 +92,21 @@ def _order(result: Result) -> tuple[int, bool, bool, str]:
     )
 
 
-def text(results: Sequence[Result], folder: str) -> str:
-    """The document of some results, whose pictures lie in `folder`."""
-    parts = [HEAD.format(folder=folder), _contents(results)]
+def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str:
+    """The document of some results, whose figures lie in `folder`."""
+    command = "pcme reproduce report" if figures else "pcme reproduce report --tables-only"
+    note = "" if figures else TABLES_ONLY
+    parts = [HEAD.format(command=command, folder=folder, note=note), _contents(results)]
     for _, group in groupby(results, key=lambda result: (result.world, result.quick)):
         some = list(group)
         parts.append(_head_of_world(some[0]))
         parts += [
-            document(result, level=3, picture=f"{folder}/{result.name}", protocol=False)
+            document(
+                result,
+                level=3,
+                picture=f"{folder}/{result.name}" if figures else None,
+                protocol=False,
+            )
             for result in some
         ]
     return "\n".join([*parts, _missing(results)])
