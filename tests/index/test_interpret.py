@@ -9,26 +9,13 @@ from scipy.special import expit
 from pcme import SearchIndex
 from pcme.errors import ConfigError
 from pcme.index.interpret import Interpreter
-from pcme.scores.combine import all_of, any_of, but_not
-from pcme.uncertainty.calibrate import calibrate
+from pcme.scores.combine import all_of
 from pcme.uncertainty.refusal import refusal
 from tests.index.worlds import split, untrained
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """(index of images, confidence) of a model that was calibrated."""
-    folder = tmp_path_factory.mktemp("calibrated")
-    untrained().save(folder / "model")
-    found = calibrate(folder / "model", split(images=40))
-    found.confidence.save(folder / "model")
-    index = SearchIndex.create(folder / "index", folder / "model")
-    index.add(split(images=40))
-    return index, found.confidence
-
-
-def test_probabilities_are_calibrated_and_keep_their_order(world):
-    index, confidence = world
+def test_probabilities_are_calibrated_and_keep_their_order(calibrated):
+    index, confidence = calibrated
     hits = index.search("a small red bird", k=40)
     assert hits.calibrated
     scores = np.array([hit.score for hit in hits])
@@ -40,8 +27,8 @@ def test_probabilities_are_calibrated_and_keep_their_order(world):
     assert hits.query.answerable is confidence.answerable(p[0], gallery=40)
 
 
-def test_the_percentile_is_of_the_query_s_own_side(world):
-    index, confidence = world
+def test_the_percentile_is_of_the_query_s_own_side(calibrated):
+    index, confidence = calibrated
     text, image = index.search("a bird"), index.search(split(images=4).images.load(2))
     for hits, side in ((text, "captions"), (image, "images")):
         u = hits.query.uncertainty
@@ -49,8 +36,8 @@ def test_the_percentile_is_of_the_query_s_own_side(world):
     assert hits.record()["query"]["percentile"] is not None
 
 
-def test_a_combination_is_made_of_calibrated_parts(world):
-    index, _ = world
+def test_a_combination_is_made_of_calibrated_parts(calibrated):
+    index, _ = calibrated
     parts = [
         {hit.id: hit.match_probability for hit in index.search(text, k=40)}
         for text in ("a red bird", "water")
@@ -60,8 +47,8 @@ def test_a_combination_is_made_of_calibrated_parts(world):
         assert hit.raw_probability is None
 
 
-def test_embedded_queries_are_interpreterd_like_their_texts(world):
-    index, _ = world
+def test_embedded_queries_are_interpreterd_like_their_texts(calibrated):
+    index, _ = calibrated
     texts = ["a bird", "a red bird"]
     expected = index.search_many(texts)
     embedded = index._encoder.model.encode_captions(texts)
@@ -73,8 +60,8 @@ def test_embedded_queries_are_interpreterd_like_their_texts(world):
     assert index.search_many(embedded)[0].query.percentile is None  # of which side is not known
 
 
-def test_embeddings_in_memory_are_calibrated_by_a_confidence_that_is_given(world):
-    index, confidence = world
+def test_embeddings_in_memory_are_calibrated_by_a_confidence_that_is_given(calibrated):
+    index, confidence = calibrated
     model, dataset = index._encoder.model, split(images=40)
     images = model.encode_images([dataset.images.load(n) for n in range(40)])
     ids = [dataset.images.id(n) for n in range(40)]
@@ -87,19 +74,12 @@ def test_embeddings_in_memory_are_calibrated_by_a_confidence_that_is_given(world
     assert left.query.expected_matches == pytest.approx(right.query.expected_matches, rel=1e-5)
     empty = SearchIndex.create("memory://", model)  # another one, though the path is the same
     assert len(empty) == 0
+    empty.add(images, ids=ids)
+    assert empty.search("a bird").calibrated  # by the file beside the model that was loaded
 
 
-def test_hits_above_a_threshold(world):
-    hits = world[0].search("a bird", k=40)
-    middle = hits[20].match_probability
-    assert all(hit.match_probability >= middle for hit in hits.above(middle))
-    assert len(hits.above(middle)) == sum(hit.match_probability >= middle for hit in hits)
-    with pytest.raises(ConfigError, match=r"\[0, 1\]"):
-        hits.above(1.1)
-
-
-def test_a_coverage_decides_what_is_answered(world):
-    index, confidence = world
+def test_a_coverage_decides_what_is_answered(calibrated):
+    index, confidence = calibrated
     odds = np.linspace(-3, 3, 40)  # of queries that all have a match
     known = replace(confidence, by_p=refusal(odds, np.ones(40, bool)))
     for share in (0.3, 0.7, 1.0):
@@ -120,18 +100,6 @@ def test_a_coverage_needs_a_calibration(tmp_path):
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
-def test_a_coverage_is_a_share(world, share):
+def test_a_coverage_is_a_share(calibrated, share):
     with pytest.raises(ConfigError, match="min_coverage"):
-        world[0].search("a bird", min_coverage=share)
-
-
-def test_combinations_by_keyword(world):
-    index, _ = world
-    asked = index.search("a red bird", 40, all_of=["water"], any_of=["sky"], but_not=["a tail"])
-    built = but_not(any_of([all_of(["a red bird", "water"]), "sky"]), any_of(["a tail"]))
-    assert asked.record() == index.search(built, 40).record()
-    assert index.search(all_of=["a red bird"]).ids == index.search("a red bird").ids
-    assert index.search(any_of=["a", "b"]).ids == index.search(any_of(["a", "b"])).ids
-    for nothing in ({}, {"but_not": ["a bird"]}):
-        with pytest.raises(ConfigError, match="empty query"):
-            index.search(**nothing)
+        calibrated[0].search("a bird", min_coverage=share)

@@ -6,35 +6,17 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from pcme import Points, SearchIndex
-from pcme.data.problems import Problems
+from pcme import Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.items import Embeddings
 from pcme.index.vector_files import NumpyVectors
-from tests.helpers import picture, random_gaussians, unless_annotations_are_enforced
-from tests.index.worlds import drawn, split, untrained
-
-
-@pytest.fixture(scope="module")
-def model():
-    return untrained()
-
-
-@pytest.fixture
-def index(tmp_path, model):
-    return SearchIndex.create(tmp_path / "index", model)
-
-
-def folder(path, *names):
-    """A folder of small pictures."""
-    for n, name in enumerate(names):
-        picture(path / name, colour=(40 * n, 90, 200))
-    return path
+from tests.helpers import random_gaussians
+from tests.index.worlds import drawn, folder_of_images, split
 
 
 def test_folders_of_one_name_are_not_taken_for_one(index, tmp_path):
-    index.add(folder(tmp_path / "A/photos", "1.png"))
-    other = folder(tmp_path / "B/photos", "0.png", "1.png")
+    index.add(folder_of_images(tmp_path / "A/photos", "1.png"))
+    other = folder_of_images(tmp_path / "B/photos", "0.png", "1.png")
     with pytest.raises(DataError, match=r"A/photos/1\.png.*B/photos/1\.png.*--replace"):
         index.add(other)
     assert index.ids() == ["photos/1.png"]  # not even 0.png, which is new
@@ -84,13 +66,6 @@ def test_an_id_is_given_twice_however_far_apart(tmp_path):
     assert len(index) == 0
 
 
-@unless_annotations_are_enforced
-def test_an_id_is_text(tmp_path):
-    index, items = drawn(tmp_path / "index", 1)
-    with pytest.raises(DataError, match="text that is not empty, got 3"):
-        index.add(items, ids=[3])
-
-
 def test_ids_and_metadata_of_a_dataset(index):
     dataset = split(images=4)
     index.add(dataset, {"year": [1, 2, 3, 4]}, ids=list("abcd"))
@@ -103,7 +78,7 @@ def test_ids_and_metadata_of_a_dataset(index):
 
 
 def test_ids_and_metadata_of_a_folder(index, tmp_path):
-    photos = folder(tmp_path / "photos", "1.png", "2.png")
+    photos = folder_of_images(tmp_path / "photos", "1.png", "2.png")
     index.add(photos, {"year": [1, 2]}, ids=["x", "y"])
     assert index.search("a bird", where="year = 2").ids == ["y"]
     with pytest.raises(ConfigError, match="one folder, file or split, got 2"):
@@ -112,49 +87,6 @@ def test_ids_and_metadata_of_a_folder(index, tmp_path):
 
 def source_of_points(name):
     return Embeddings([name], Points(random_gaussians(1, 16, seed=0).mean[:, None]))
-
-
-def test_files_are_what_they_are_on_the_command_line(tmp_path):
-    index = SearchIndex.create(tmp_path / "vectors", dim=6)
-    vectors = np.eye(6, dtype=np.float32)[:3]
-    np.save(tmp_path / "a.npy", vectors)
-    pq.write_table(pa.table({"id": ["p"], "mean": [[0.5] * 6]}), tmp_path / "b.parquet")
-    (tmp_path / "clip/text_emb").mkdir(parents=True)
-    np.save(tmp_path / "clip/text_emb/text_emb_0.npy", vectors)
-    for name in ("a.npy", "b.parquet", "clip"):
-        index.add(tmp_path / name)
-    expected = [*(f"a/{n}" for n in range(3)), "p", *(f"text_emb_0/{n}" for n in range(3))]
-    assert index.ids() == expected
-    assert index.describe().kinds == {"image": 4, "caption": 3}
-    np.save(tmp_path / "c.npy", vectors)
-    index.add(str(tmp_path / "c.npy"), kind="caption")
-    assert index.describe().kinds == {"image": 4, "caption": 6}
-    with pytest.raises(ConfigError, match="a file of vectors has its own"):
-        index.add(tmp_path / "a.npy", {"year": [1, 2, 3]})
-
-
-def test_a_caption_beside_one_image_leaves_no_other_out(index, tmp_path):
-    photos = folder(tmp_path / "photos", "1.png", "2.png", "3.png")
-    assert index.add(photos).added == 3
-    (photos / "1.txt").write_text("a red bird\na bird\n")
-    assert index.add(photos).present == 3
-    problems = Problems()
-    assert index.add(photos, kind="caption", problems=problems).added == 2
-    assert not problems
-    assert index.ids("kind = 'caption'") == ["photos/1.png#0", "photos/1.png#1"]
-    assert index.ids("image = 'photos/1.png'") == ["photos/1.png#0", "photos/1.png#1"]
-
-
-def test_pictures_have_no_captions(index, tmp_path):
-    photos = folder(tmp_path / "photos", "1.png")
-    for where in (photos, photos / "1.png"):
-        with pytest.raises(ConfigError, match="has no captions, it is a"):
-            index.add(where, kind="caption")
-
-
-def test_nothing_is_no_path(index):
-    with pytest.raises(ConfigError, match="current folder"):
-        index.add("")
 
 
 def test_numbers_stand_in_for_names_that_are_not_there(tmp_path):

@@ -130,26 +130,24 @@ def test_what_is_added_later_is_found(tuned):
     assert share_found() == 0
 
 
-def test_an_index_that_shrinks_is_still_searched(tmp_path):
+def test_items_stand_in_for_queries_and_an_index_that_shrinks_is_still_searched(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tuning, "LEAST", 1000)
+    monkeypatch.setattr(tuning, "MEASURED", 30)
     index = SearchIndex.create(tmp_path / "index", dim=4, score="csd", spread="diagonal")
-    index.add(random_gaussians(4200, 4, seed=0), {"number": list(range(4200))}, ids=names(4200))
-    index.tune(target=0.9)
+    index.add(random_gaussians(1100, 4, seed=0), {"number": list(range(1100))}, ids=names(1100))
+    found = index.tune(target=0.9)
+    assert (found.reached, found.rows, found.queries) == (True, 1100, 30)
+    query = random_gaussians(1, 4, seed=1)
+    assert index.search(query, exact=False).exact is False
     index.delete(where="number >= 40")
     index.compact()
-    query = random_gaussians(1, 4, seed=1)
     assert index.describe().approximate == 0
     assert index.search(query, exact=False).ids == index.search(query, exact=True).ids
-    index.add(random_gaussians(4200, 4, seed=2), ids=[f"later-{n}" for n in range(4200)])
+    index.add(random_gaussians(1100, 4, seed=2), ids=names(1100, 5000))
     index.compact()
-    assert index.describe().approximate == 4240
-
-
-def test_without_queries_items_stand_in(tmp_path):
-    index = SearchIndex.create(tmp_path / "index", dim=4, score="csd", spread="diagonal")
-    index.add(random_gaussians(4200, 4, seed=0), ids=names(4200))
-    found = index.tune(target=0.9)
-    assert (found.reached, found.rows, found.queries) == (True, 4200, tuning.MEASURED)
-    assert index.search(random_gaussians(1, 4, seed=1), exact=False).exact is False
+    assert index.describe().approximate == 1140
 
 
 def test_what_cannot_be_tuned_says_why(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from pcme.errors import ConfigError, DataError
 from tests.helpers import random_gaussians
-from tests.index.worlds import drawn
+from tests.index.worlds import drawn, names
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,44 @@ def test_no_metadata_at_all_are_none(tmp_path):
     index, _ = drawn(tmp_path / "index", 3)
     index.add(random_gaussians(1, 4, seed=3), {}, ids=["new"])
     assert len(index) == 4
+
+
+def test_adding_twice_changes_nothing(tmp_path):
+    index, items = drawn(tmp_path / "index")
+    again = index.add(items, ids=names(50))
+    assert (again.added, again.replaced, again.present) == (0, 0, 50)
+    assert len(index) == 50
+
+
+def test_replacing(tmp_path):
+    index, items = drawn(tmp_path / "index")
+    index.search(items[0])  # so that a stale copy would be noticed
+    other = random_gaussians(2, 4, seed=9)
+    done = index.add(other, {"number": [-1, -2]}, ids=["00003", "new"], on_conflict="replace")
+    assert (done.added, done.replaced, len(index)) == (1, 1, 51)
+    assert index.search(other[0], k=1)[0].metadata == {"number": -1}
+    assert index.search(items[3], k=1).ids != ["00003"]
+    with pytest.raises(DataError, match='"00003" is in the index already'):
+        index.add(other[:1], ids=["00003"], on_conflict="error")
+
+
+def test_deleting(tmp_path):
+    index, items = drawn(tmp_path / "index")
+    index.search(items[0])
+    assert index.delete(["00007", "nobody"]) == 1
+    assert index.delete("00008") == 1
+    assert index.delete(where="number >= 40") == 10
+    assert len(index) == 38
+    for gone in (7, 8, 45):
+        assert f"{gone:05d}" not in index.search(items[gone], k=38).ids
+    index.add(items[7], ids=["00007"])
+    assert index.search(items[7], k=1).ids == ["00007"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"ids": ["a"], "where": "true"}])
+def test_deleting_needs_one_way_to_say_what(tmp_path, arguments):
+    index, _ = drawn(tmp_path / "index")
+    with pytest.raises(ConfigError, match="either ids or a filter"):
+        index.delete(**arguments)
+    with pytest.raises(ConfigError, match="the filter is empty"):
+        index.delete(where=" ")

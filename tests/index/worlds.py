@@ -1,29 +1,18 @@
 """What the tests of the index share: models that have learned nothing, indexes of drawn items."""
 
 import numpy as np
-import torch
 
-from pcme import Gaussian, SearchIndex, data, recipes
-from pcme.data.text.tokens import Vocab
+from pcme import SearchIndex, data, scores
 from pcme.index.settings import Settings
-from pcme.model import Model
-from tests.helpers import random_gaussians
-
-WORDS = ["a small red bird with a blue wing", "a large green bird on a branch", "sky and water"]
+from pcme.index.vector_files import vector_sources
+from tests import models
+from tests.helpers import picture, random_gaussians
 
 
 def untrained(method="pcme-overlap", *, seed=0, dim=16):
-    """A model of the smallest recipe, with random weights."""
-    recipe = recipes.get("aviary-tiny").changed([f'method={{"kind":"{method}"}}', f"dim={dim}"])
-    vocab = Vocab.build(WORDS)
-    generator = torch.Generator().manual_seed(seed)
-    vectors = torch.randn(len(vocab), recipe.words.dim, generator=generator)
-    model = Model(recipe.changed([f"seed={seed}"]), vocab, vectors)
-    with torch.no_grad():  # what is untrained makes nearly the same of everything
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.mul_(3)
-    return model.eval()
+    """A model of the smallest recipe that has learned nothing; not to be changed."""
+    changes = (f'method={{"kind":"{method}"}}', f"dim={dim}", f"seed={seed}")
+    return models.untrained(*changes, seed=seed, spread=3.0)
 
 
 def split(images=24, captions=3):
@@ -40,8 +29,6 @@ def split(images=24, captions=3):
 
 def settings(score="csd", dim=4, spread="diagonal", **params):
     """Settings of an index without a model."""
-    from pcme import scores
-
     return Settings(dim, spread, scores.create(score, **params))
 
 
@@ -51,8 +38,6 @@ def names(count, start=0):
 
 def drawn(path, count=50, *, dim=4, score="csd", seed=0, **params):
     """(index, Gaussians) with ids 00000, 00001, ... and a column `number`."""
-    from pcme import scores
-
     items = random_gaussians(count, dim, seed=seed, log_sigma=-1.5)
     index = SearchIndex.create(
         path, dim=dim, score=scores.create(score, **params), spread="diagonal"
@@ -62,6 +47,16 @@ def drawn(path, count=50, *, dim=4, score="csd", seed=0, **params):
     return index, items
 
 
-def shuffled(items: Gaussian, seed=0):
-    order = torch.randperm(len(items), generator=torch.Generator().manual_seed(seed))
-    return order.tolist(), items[order]
+def filled(path, folder, **options):
+    """An index of all vectors in a file or folder."""
+    index = SearchIndex.create(path, dim=6, **options)
+    for source in vector_sources(folder):
+        index.add(source)
+    return index
+
+
+def folder_of_images(path, *names):
+    """A folder of small images."""
+    for n, name in enumerate(names):
+        picture(path / name, colour=(40 * n, 90, 200))
+    return path

@@ -27,7 +27,8 @@ class Encoder:
         expected: ModelId | None = None,
         confidence: Confidence | None = None,
     ) -> None:
-        self.folder = Path(model) if isinstance(model, str | Path) else None
+        home = model.home if isinstance(model, Model) else model
+        self.folder = None if home is None else Path(home)
         self._expected = expected
         self._model: Model | None = None
         self._confidence = confidence
