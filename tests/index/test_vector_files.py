@@ -175,7 +175,7 @@ def test_gaussians_among_points_count_by_their_means(tmp_path, vectors):
     index = filled(tmp_path / "index", tmp_path / "a.npy")
     query = Gaussian(torch.from_numpy(vectors[2:3]), torch.zeros(1, 1))
     assert index.search(query, k=1).ids == ["a/2"]
-    with pytest.raises(ShapeError, match="2 points an item - an index holds one"):
+    with pytest.raises(ShapeError, match="one point per item, got 2"):
         index.search(Points(torch.zeros(1, 2, 6)))
 
 
