@@ -70,7 +70,7 @@ def test_help_names_every_verb_and_gives_an_example():
 def test_version_as_json_names_what_a_bug_report_needs():
     versions = json.loads(run("version", "--json").stdout)
     assert versions["pcme"] == pcme.__version__
-    assert list(versions) == ["pcme", "python", "torch", "numpy", "numba"]
+    assert list(versions) == ["pcme", "python", "torch", "numpy", "numba", "scipy", "pillow"]
 
 
 def test_list_scores_as_json_is_the_registry():

@@ -96,5 +96,18 @@ def test_a_report_of_what_is_not_there_says_so_and_makes_nothing(tmp_path):
     out = tmp_path / "docs" / "RESULTS.md"
     done = run("reproduce", "report", "--results", tmp_path / "nowhere", "--out", out)
     said = " ".join(done.stderr.split())
-    assert (done.exit_code, "nowhere is not there" in said) == (2, True), done.stderr
+    assert (done.exit_code, "nowhere: not found" in said) == (2, True), done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_report_goes_beside_the_results_and_not_into_the_docs_of_this_folder(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("runs/reproduce/results", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+        write(RESULT, tmp_path / folder / f"{RESULT.name}.json")
+    assert run("reproduce", "report").exit_code == 0
+    assert run("reproduce", "report", "--results", "other").exit_code == 0
+    assert (tmp_path / "runs" / "reproduce" / "results.md").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "other", "other.md"}

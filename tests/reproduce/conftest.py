@@ -5,7 +5,7 @@ import torch
 
 from pcme.reproduce import reproduce
 from pcme.reproduce.jobs import perform
-from tests.reproduce.tiny import WORLD
+from tests.reproduce.tiny import SETUP
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -21,5 +21,5 @@ def _one_thread():
 def dof(tmp_path_factory):
     """(folder, result) of the experiment dof: three runs, made in this process."""
     out = tmp_path_factory.mktemp("reproduce")
-    (result,) = reproduce(["dof"], data=WORLD, quick=True, out=out, jobs=1, launch=perform)
+    (result,) = reproduce(["dof"], data=SETUP, quick=True, out=out, jobs=1, launch=perform)
     return out, result

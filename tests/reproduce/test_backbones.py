@@ -3,9 +3,9 @@
 import pytest
 
 from pcme.reproduce import backbones
-from pcme.reproduce.backbones import begun, labels_alone
+from pcme.reproduce.backbones import labels_alone, start_from_shared_backbone
 from pcme.training import train
-from tests.reproduce.tiny import WITH_LABELS, WORLD
+from tests.reproduce.tiny import SETUP, WITH_LABELS
 from tests.training.trained import same_run
 
 
@@ -31,16 +31,16 @@ def trainings(monkeypatch):
 def test_a_run_that_begins_after_the_shared_labels_is_the_run_as_a_whole(tmp_path, trainings):
     own = recipe("pcme", "dim=12")
     train(own, tmp_path / "whole", workers=0)
-    begun(recipe("vse0"), tmp_path / "other", data_root=None, stamp="")
-    begun(own, tmp_path / "begun", data_root=None, stamp="")
+    start_from_shared_backbone(recipe("vse0"), tmp_path / "other", data_root=None, stamp="")
+    start_from_shared_backbone(own, tmp_path / "begun", data_root=None, stamp="")
     train(own, tmp_path / "begun", resume=True, workers=0)
     assert same_run(tmp_path / "whole", tmp_path / "begun")
     assert len({out for _, out in trainings}) == 1, "another method and dim share the labels"
 
 
 def test_what_has_begun_is_left_alone(tmp_path, trainings):
-    begun(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
-    begun(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
+    start_from_shared_backbone(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
+    start_from_shared_backbone(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
     assert len(trainings) == 1
 
 
@@ -53,8 +53,8 @@ def test_what_the_labels_depend_on_is_not_shared():
 
 
 def test_recipes_without_labels_or_with_an_average_have_nothing_to_share(tmp_path):
-    plain = WORLD.recipe(WORLD.assignments({"kind": "vse0"}, quick=True))
+    plain = SETUP.recipe(SETUP.assignments({"kind": "vse0"}, quick=True))
     assert labels_alone(plain) is None
     assert labels_alone(recipe("vse0", "average=0.9")) is None
-    begun(plain, tmp_path / "run", data_root=None, stamp="")
+    start_from_shared_backbone(plain, tmp_path / "run", data_root=None, stamp="")
     assert not (tmp_path / "run").exists()

@@ -6,9 +6,9 @@ import pytest
 
 from pcme.errors import ConfigError
 from pcme.reproduce import registry, reproduce
-from pcme.reproduce.jobs import Done, perform
+from pcme.reproduce.jobs import JobState, perform
 from pcme.reproduce.planning import Request
-from pcme.reproduce.setups import WORLDS
+from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.stamps import data_stamp
 from tests.data.formats.test_coco import CATEGORIES, karpathy_entry
 from tests.helpers import picture
@@ -34,12 +34,12 @@ def coco(tmp_path):
 
 
 def test_the_5k_table_of_a_small_coco(coco, tmp_path):
-    request = Request(WORLDS["coco"], True, 1, SMALL, tmp_path / "runs", coco, "")
-    (table,) = registry.create("coco-5k").tables(WORLDS["coco"])
+    request = Request(SETUPS["coco"], True, 1, SMALL, tmp_path / "runs", coco, "")
+    (table,) = registry.create("coco-5k").tables(SETUPS["coco"])
     row = next(row for row in table.rows if row.paper == "PCME")
     job = request.job(table, row, 0)
     perform(job)
-    figures = Done.read(job.folder).figures[job.asks[0].key]
+    figures = JobState.read(job.folder).figures[job.measurements[0].key]
     assert (figures["images"], figures["captions"]) == (4, 20)
     values = {column.title: figures[column.metric] for column in table.columns}
     assert all(0 <= value <= 1 for value in values.values())
@@ -55,7 +55,7 @@ def test_plausible_matches_without_labels_are_refused_before_anything_is_trained
     def never(job):
         raise AssertionError("nothing is to be trained")
 
-    with pytest.raises(ConfigError, match=r"coco/test has none - bring annotations/instances_val"):
+    with pytest.raises(ConfigError, match=r"coco/test.*annotations/instances_val"):
         reproduce(
             [experiment], data="coco", data_root=coco, quick=True, out=tmp_path / "out",
             changes=SMALL, launch=never,
@@ -63,7 +63,7 @@ def test_plausible_matches_without_labels_are_refused_before_anything_is_trained
 
 
 def test_other_labels_are_other_data(coco):
-    recipe = WORLDS["coco"].recipe(SMALL)
+    recipe = SETUPS["coco"].recipe(SMALL)
     first = data_stamp(recipe, coco, ["test"])
     path = coco / "annotations" / "instances_val2014.json"
     instances = json.loads(path.read_text())

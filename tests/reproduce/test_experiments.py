@@ -7,14 +7,14 @@ from pcme import methods
 from pcme.embedding import Gaussian, Points
 from pcme.reproduce import names, registry
 from pcme.reproduce.planning import Plan, Request, all_jobs
-from pcme.reproduce.setups import WORLDS
+from pcme.reproduce.setups import SETUPS
 
-CASES = [(name, world) for name in names() for world in registry.get(name).worlds]
+CASES = [(name, world) for name in names() for world in registry.get(name).setups]
 everywhere = pytest.mark.parametrize(("name", "world"), CASES)
 
 
 def tables(name, world):
-    return registry.create(name).tables(WORLDS[world])
+    return registry.create(name).tables(SETUPS[world])
 
 
 def embeddings(recipe):
@@ -28,7 +28,7 @@ def embeddings(recipe):
 @everywhere
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_row_is_a_recipe_whose_method_and_score_can_be_made(name, world, quick):
-    place = WORLDS[world]
+    place = SETUPS[world]
     for table in tables(name, world):
         assert table.split in place.splits
         for row in table.rows:
@@ -81,8 +81,8 @@ def test_what_an_experiment_is_stands_in_its_class(name, world):
 
 
 def runs_of(world, tmp_path):
-    request = Request(WORLDS[world], True, 1, (), tmp_path, None, "")
-    chosen = [name for name in names() if world in registry.get(name).worlds]
+    request = Request(SETUPS[world], True, 1, (), tmp_path, None, "")
+    chosen = [name for name in names() if world in registry.get(name).setups]
     return all_jobs([Plan(name, registry.create(name), request) for name in chosen])
 
 

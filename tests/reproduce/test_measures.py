@@ -7,9 +7,9 @@ from pcme import scores
 from pcme.embedding import Gaussian
 from pcme.evaluation import open_run, retrieval
 from pcme.reproduce import names, registry
-from pcme.reproduce.base import OWN, PAPER_SCORE, Ask, Scoring
-from pcme.reproduce.measures import measured
-from tests.reproduce.tiny import WORLD
+from pcme.reproduce.base import OWN, PAPER_SCORE, Measurement, Scoring
+from pcme.reproduce.measures import measure
+from tests.reproduce.tiny import SETUP
 
 DIAGONAL, POINTS = 2, 0
 """Places in dof's table of the rows with a σ a dimension, and with none."""
@@ -30,7 +30,7 @@ def test_retrieval_is_that_of_the_evaluation_and_the_mean_of_both_ways(gaussians
     expected = retrieval(
         gaussians.model.score(), part.images, part.captions, part.dataset.matches()
     )
-    found = measured(Ask("retrieval", "unseen", OWN), gaussians)
+    found = measure(Measurement("retrieval", "unseen", OWN), gaussians)
     for way, figures in expected.items():
         assert {f"{way} {name}": value for name, value in figures.items()}.items() <= found.items()
     mean = (found["i2t recall@1"] + found["t2i recall@1"]) / 2
@@ -47,11 +47,11 @@ def test_the_own_score_keeps_what_it_has_learned(gaussians):
 
 
 def test_spread_is_the_mean_of_log_sigma(gaussians, dof):
-    found = measured(Ask("spread", "unseen", OWN), gaussians)
+    found = measure(Measurement("spread", "unseen", OWN), gaussians)
     assert isinstance(gaussians.embedded.images, Gaussian)
     expected = gaussians.embedded.images.log_sigma.double().mean().item()
     assert found["images log_sigma"] == pytest.approx(expected)
-    none = measured(Ask("spread", "unseen", OWN), subject(dof, POINTS))
+    none = measure(Measurement("spread", "unseen", OWN), subject(dof, POINTS))
     assert none == {"images log_sigma": None, "captions log_sigma": None}
 
 
@@ -67,19 +67,19 @@ def test_spread_is_the_mean_of_log_sigma(gaussians, dof):
     ids=lambda part: getattr(part, "key", ""),
 )
 def test_cost_counts_what_a_gallery_keeps_of_an_item(gaussians, scoring, numbers):
-    found = measured(Ask("cost", "unseen", scoring), gaussians)
+    found = measure(Measurement("cost", "unseen", scoring), gaussians)
     assert found["numbers"] == numbers
     assert 0 < found["microseconds"] < 1e5
 
 
 def test_points_are_kept_as_they_are(dof):
-    assert measured(Ask("cost", "unseen", OWN), subject(dof, POINTS))["numbers"] == 16
+    assert measure(Measurement("cost", "unseen", OWN), subject(dof, POINTS))["numbers"] == 16
 
 
 def test_bins_hold_all_queries(gaussians):
     """Equal counts, so that the bins' mean is that of all queries."""
-    found = measured(Ask("bins", "unseen", OWN), gaussians)
-    recall = measured(Ask("retrieval", "unseen", OWN), gaussians)
+    found = measure(Measurement("bins", "unseen", OWN), gaussians)
+    recall = measure(Measurement("retrieval", "unseen", OWN), gaussians)
     for way in ("i2t", "t2i"):
         bins = [found[f"{way} bin {n}"] for n in range(1, 11)]
         assert np.mean(bins) == pytest.approx(recall[f"{way} recall@1"])
@@ -89,11 +89,11 @@ def test_every_column_of_every_experiment_is_measured(gaussians):
     """Of those that can be made here; a metric that nothing gives would be a KeyError later."""
     asked = {}
     for name in names():
-        if "aviary" in registry.get(name).worlds:
-            for table in registry.create(name).tables(WORLD):
+        if "aviary" in registry.get(name).setups:
+            for table in registry.create(name).tables(SETUP):
                 for column in table.columns:
                     asked.setdefault(column.measure, set()).add(column.metric)
-    for measure, metrics in asked.items():
-        found = measured(Ask(measure, "unseen", OWN), gaussians)
-        assert metrics <= set(found), measure
+    for kind, metrics in asked.items():
+        found = measure(Measurement(kind, "unseen", OWN), gaussians)
+        assert metrics <= set(found), kind
         assert all(value is None or np.isfinite(value) for value in found.values())

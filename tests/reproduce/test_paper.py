@@ -6,7 +6,7 @@ from pcme.errors import ConfigError
 from pcme.reproduce import paper
 from pcme.reproduce.paper import Source
 
-SOURCES = {name: getattr(paper, name) for name in paper.__all__ if name != "Source"}
+SOURCES = {name: part for name, part in vars(paper).items() if isinstance(part, Source)}
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def test_curves_over_rows_are_series_and_columns():
 
 def test_every_table_is_a_picture_of_its_own(tmp_path):
     result = replace(RESULT, tables=(TABLE, TABLE))
-    written = save(result, tmp_path / "some.name")
+    save(result, tmp_path / "some.name")
+    written = list(tmp_path.iterdir())
     assert sorted(path.name for path in written) == [
         "some.name-1.png", "some.name-1.svg", "some.name-2.png", "some.name-2.svg",
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from pcme.errors import ConfigError, FormatError
 from pcme.reproduce import report
 from pcme.reproduce.outcome import Difference, write
-from pcme.reproduce.reporting import kept, text
+from pcme.reproduce.reporting import read_results, text
 from tests.reproduce.tiny import RESULT
 
 
@@ -69,10 +69,10 @@ def test_kept_records_are_enough(tmp_path, made):
 
 
 def test_the_documentation_is_what_its_records_say():
-    """Made again with `pcme reproduce report --tables-only`."""
+    """Made again with `pcme reproduce report --tables-only --out docs/results/reproduction.md`."""
     docs = Path(__file__).parents[2] / "docs"
     page = docs / "results" / "reproduction.md"
-    records = kept(page.with_suffix(""))
+    records = read_results(page.with_suffix(""))
     assert page.read_text() == text(records, "reproduction", figures=False)
 
 
@@ -86,10 +86,10 @@ def test_the_contents_count_signs_however_sure_the_seeds_are():
     assert "| Table 9 | 2 | 2 of 3 |" in found
 
 
-@pytest.mark.parametrize(("name", "why"), [("none", "is not there"), ("", "has no results")])
+@pytest.mark.parametrize(("name", "why"), [("none", "not found"), ("", "no results")])
 def test_a_source_without_results_is_named_and_nothing_is_made(tmp_path, name, why):
     source, out = tmp_path / name, tmp_path / "docs" / "RESULTS.md"
-    with pytest.raises(ConfigError, match=f"{source} {why}"):
+    with pytest.raises(ConfigError, match=f"{source}: {why}"):
         report(out, source=source)
     assert not out.parent.exists()
 
@@ -98,7 +98,7 @@ def test_a_source_without_results_is_named_and_nothing_is_made(tmp_path, name, w
 def test_json_of_something_else_is_an_error(tmp_path, record):
     """`pcme evaluate --out` writes a list, for one."""
     (tmp_path / "summary.json").write_text(record)
-    with pytest.raises(FormatError, match=r"summary\.json is not a result"):
+    with pytest.raises(FormatError, match=r"summary\.json"):
         report(tmp_path / "docs" / "RESULTS.md", source=tmp_path)
 
 
@@ -110,5 +110,5 @@ def test_without_results_it_says_what_to_do(tmp_path):
 def test_a_file_that_is_no_record_is_an_error(tmp_path):
     (tmp_path / "RESULTS").mkdir()
     (tmp_path / "RESULTS" / "other.json").write_text("{}")
-    with pytest.raises(FormatError, match=r"other.json is not a result"):
+    with pytest.raises(FormatError, match=r"other\.json"):
         report(tmp_path / "RESULTS.md")

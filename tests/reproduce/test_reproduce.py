@@ -9,16 +9,16 @@ from pcme.errors import ConfigError
 from pcme.reproduce import jobs, reproduce
 from pcme.reproduce.jobs import perform
 from pcme.reproduce.outcome import read
-from pcme.reproduce.planning import chosen
-from pcme.reproduce.setups import WORLDS
+from pcme.reproduce.planning import select
+from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.tables import markdown
-from tests.reproduce.tiny import WORLD
+from tests.reproduce.tiny import SETUP
 
 
 def again(out, names=("dof",), **options):
     told = []
     found = reproduce(
-        names, data=WORLD, quick=True, out=out, jobs=1, launch=perform,
+        names, data=SETUP, quick=True, out=out, jobs=1, launch=perform,
         progress=lambda _, done, total: told.append((total - done, total)), **options,
     )  # fmt: skip
     return found, told[0]
@@ -45,7 +45,7 @@ def test_the_record_says_how_every_value_was_made(dof):
         figures = json.loads((out / "runs" / row.runs[0].digest / "figures.json").read_text())
         values = figures["figures"][f"retrieval unseen {row.score}"]
         assert row.values[0] == (values["i2t r_precision"],)
-        assert WORLD.recipe(row.changes) == jobs.load(out / "runs" / row.runs[0].digest).recipe
+        assert SETUP.recipe(row.changes) == jobs.load(out / "runs" / row.runs[0].digest).recipe
 
 
 def test_differences_are_those_of_the_rows(dof):
@@ -105,13 +105,13 @@ NAMES = (
 def pretend(job, figures):
     """Write that a job is done, with the same figures for all that it is asked."""
     job.folder.mkdir(parents=True, exist_ok=True)
-    jobs.Done(1.0, False, {ask.key: figures for ask in job.asks}).write(job.folder)
+    jobs.JobState(1.0, False, {each.key: figures for each in job.measurements}).write(job.folder)
 
 
 def reproduce_with(launch, out, **options):
     told = []
     found = reproduce(
-        ["dof"], data=WORLD, quick=True, out=out, launch=launch, jobs=1,
+        ["dof"], data=SETUP, quick=True, out=out, launch=launch, jobs=1,
         progress=lambda _, done, total: told.append((total - done, total)), **options,
     )  # fmt: skip
     return found, told[0]
@@ -132,9 +132,9 @@ def test_what_failed_is_told_after_the_rest_is_written(dof):
     def broken(job):
         raise ConfigError("no room")
 
-    with pytest.raises(PcmeError, match="4 runs failed, so that 1 of 2 experiments") as caught:
+    with pytest.raises(PcmeError, match="4 runs failed, 1 of 2 experiments") as caught:
         reproduce(
-            ["dof", "architecture"], data=WORLD, quick=True, out=out, jobs=1, launch=broken,
+            ["dof", "architecture"], data=SETUP, quick=True, out=out, jobs=1, launch=broken,
             changes=(),
         )  # fmt: skip
     assert "no room" in str(caught.value)
@@ -153,7 +153,7 @@ def test_changes_are_made_in_all_runs_and_told(tmp_path):
 
 
 def test_all_is_what_the_world_allows():
-    aviary, coco = (chosen(["all"], WORLDS[name]) for name in ("aviary", "coco"))
+    aviary, coco = (select(["all"], SETUPS[name]) for name in ("aviary", "coco"))
     assert {"table1", "table2", "dof", "fig6"} <= set(aviary)
     assert "table3" not in aviary
     assert {"table3", "coco-1k", "coco-5k", "pmrp"} <= set(coco)
@@ -161,12 +161,12 @@ def test_all_is_what_the_world_allows():
 
 def test_an_experiment_of_other_data_says_what_to_bring_and_type():
     with pytest.raises(ConfigError, match="MS-COCO") as caught:
-        chosen(["table3"], WORLDS["aviary"])
+        select(["table3"], SETUPS["aviary"])
     assert "pcme reproduce table3 --data coco --data-root PATH --set image.weights" in str(
         caught.value
     )
     with pytest.raises(ConfigError, match='Did you mean "table3"'):
-        chosen(["tabel3"], WORLDS["aviary"])
+        select(["tabel3"], SETUPS["aviary"])
 
 
 def test_missing_pretrained_files_are_told_before_anything_is_trained(tmp_path, monkeypatch):

@@ -6,11 +6,11 @@ import pytest
 
 from pcme import recipes
 from pcme.errors import ConfigError
-from pcme.reproduce.setups import WORLDS, world
+from pcme.reproduce.setups import SETUPS, find_setup
 
 
 def test_a_row_gets_the_parameters_of_the_world_that_its_method_has():
-    cub = WORLDS["cub"]
+    cub = SETUPS["cub"]
     pvse, pcme, mu = (
         cub.recipe(cub.assignments({"kind": kind}, quick=False)).method.params
         for kind in ("pvse", "pcme", "pcme-mu")
@@ -21,21 +21,21 @@ def test_a_row_gets_the_parameters_of_the_world_that_its_method_has():
 
 
 def test_what_a_row_says_of_its_method_goes_before_what_the_world_says():
-    cub = WORLDS["cub"]
+    cub = SETUPS["cub"]
     assigned = cub.assignments({"kind": "pcme", "kl_weight": 0.0}, ("dim=8",), quick=True)
     assert json.loads(assigned[0].removeprefix("method="))["kl_weight"] == 0.0
     assert assigned[1:] == [*cub.quick, "dim=8"]
 
 
 def test_the_papers_coco_settings_are_those_of_the_recipe():
-    coco = WORLDS["coco"]
+    coco = SETUPS["coco"]
     row = coco.recipe(coco.assignments({"kind": "pcme", "likelihood": "sampled"}, quick=False))
     assert row == recipes.get("coco")
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", SETUPS)
 def test_the_protocol_tells_the_recipe_it_is_about(name):
-    found = WORLDS[name]
+    found = SETUPS[name]
     full, quick = found.protocol(quick=False), found.protocol(quick=True)
     assert full != quick
     assert f"D = {recipes.get(found.base).dim}" in full
@@ -43,14 +43,14 @@ def test_the_protocol_tells_the_recipe_it_is_about(name):
 
 
 def test_commands_ask_for_what_has_to_be_brought():
-    assert WORLDS["aviary"].command("table2") == "pcme reproduce table2 --data aviary"
-    assert "--data-root PATH" in WORLDS["cub"].command("table2")
-    assert "--set image.weights=" in WORLDS["coco"].command("table3")
-    assert "--set" not in WORLDS["coco"].command("table3", quick=True)
-    changed = WORLDS["coco"].command("table3", seeds=2, changes=["dim=8", "words={}"])
+    assert SETUPS["aviary"].command("table2") == "pcme reproduce table2 --data aviary"
+    assert "--data-root PATH" in SETUPS["cub"].command("table2")
+    assert "--set image.weights=" in SETUPS["coco"].command("table3")
+    assert "--set" not in SETUPS["coco"].command("table3", quick=True)
+    changed = SETUPS["coco"].command("table3", seeds=2, changes=["dim=8", "words={}"])
     assert changed.endswith("--data-root PATH --seeds 2 --set dim=8 --set 'words={}'")
 
 
 def test_an_unknown_world_is_named():
     with pytest.raises(ConfigError, match="aviary, cub, coco"):
-        world("flickr")
+        find_setup("flickr")

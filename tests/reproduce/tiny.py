@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from pcme.reproduce.base import Column, Plot
 from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, Training
-from pcme.reproduce.setups import WORLDS
+from pcme.reproduce.setups import SETUPS
 
-WORLD = replace(
-    WORLDS["aviary"],
+SETUP = replace(
+    SETUPS["aviary"],
     base="aviary-tiny",
     quick=(
         "phases.0.epochs=1", "phases.1.epochs=1", "data.test_species=6", "data.test_images=5",
@@ -18,7 +18,7 @@ LABELS = (
     '{"epochs":1,"learning_rate":0.005,"task":"labels"}',
     '{"epochs":1,"learning_rate":0.008}',
 )
-WITH_LABELS = replace(WORLD, quick=(*WORLD.quick[2:], f"phases=[{','.join(LABELS)}]"))
+WITH_LABELS = replace(SETUP, quick=(*SETUP.quick[2:], f"phases=[{','.join(LABELS)}]"))
 """The same, with a backbone that learns labels first."""
 
 COLUMNS = (

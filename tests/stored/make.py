@@ -21,7 +21,7 @@ from pcme.index import tuning
 from pcme.reproduce import reproduce
 from pcme.reproduce.jobs import perform
 from pcme.training import Reporter
-from tests.reproduce.tiny import WORLD
+from tests.reproduce.tiny import SETUP
 from tests.stored import opened
 
 ROWS = {"points": (40, 4), "tuned": (512, 2)}
@@ -125,7 +125,7 @@ def make_reproduction(folder):
         perform(job)
 
     with opened.one_thread():
-        reproduce(["dof"], data=WORLD, quick=True, out=folder / "all", jobs=1, launch=launch)
+        reproduce(["dof"], data=SETUP, quick=True, out=folder / "all", jobs=1, launch=launch)
     shutil.copy(folder / "all" / "results" / "aviary-quick-dof.json", folder)
     first = min((folder / "all" / "runs").glob("*/job.json")).parent
     (folder / "job").mkdir()

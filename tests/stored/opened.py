@@ -17,7 +17,7 @@ from pcme.cli import app
 from pcme.data.loading.features import digest_of_module
 from pcme.evaluation import Evaluation, evaluate
 from pcme.recipes.schema import from_record
-from pcme.reproduce.jobs import Done, read_job
+from pcme.reproduce.jobs import JobState, read_job
 from pcme.reproduce.outcome import read, record
 from tests.index.worlds import untrained
 
@@ -273,8 +273,13 @@ def reproduced(folder):
     job = read_job(folder / "job")
     return {
         "record": json.loads(json.dumps(record(read(folder / "aviary-quick-dof.json")))),
-        "job": [job.label, job.recipe.record(), [ask.key for ask in job.asks], dict(job.splits)],
-        "figures": json.loads(json.dumps(Done.read(folder / "job").figures)),
+        "job": [
+            job.label,
+            job.recipe.record(),
+            [each.key for each in job.measurements],
+            dict(job.splits),
+        ],
+        "figures": json.loads(json.dumps(JobState.read(folder / "job").figures)),
     }
 
 

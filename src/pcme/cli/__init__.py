@@ -99,11 +99,9 @@ def version(*, as_json: Json = False) -> None:
     if not as_json:
         typer.echo(f"pcme {__version__}")
         return
-    from importlib.metadata import version as installed
-    from platform import python_version
+    from pcme.core.versions import versions
 
-    libraries = {name: installed(name) for name in ("torch", "numpy", "numba")}
-    print_json({"pcme": __version__, "python": python_version(), **libraries})
+    print_json(versions() | {"pcme": __version__})
 
 
 def main() -> None:

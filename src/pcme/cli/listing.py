@@ -92,7 +92,7 @@ def _experiments() -> list[Row]:
 
     return _rows(
         registry,
-        data=lambda name: ", ".join(registry.get(name).worlds),
+        data=lambda name: ", ".join(registry.get(name).setups),
         paper=lambda name: registry.get(name).where,
     )
 

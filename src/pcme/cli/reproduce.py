@@ -58,10 +58,11 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper again, beside the paper's values.
 
-    What is there is used, and what was interrupted goes on.
+    Finished runs are reused; interrupted runs resume.
     """
     if wanted == [REPORT]:
-        path = out or Path("docs/results/reproduction.md")
+        folder = results or Path("runs/reproduce/results")
+        path = out or folder.with_name(f"{folder.name}.md")
         _report(path, results, figures=not tables_only, as_json=as_json)
         return
     from pcme.reproduce import reproduce as run

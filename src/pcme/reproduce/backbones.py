@@ -1,8 +1,8 @@
-"""Backbones that learn labels first learn them once, for all runs that would learn the same.
+"""Backbones that learn labels first are trained once for all runs with the same label phases.
 
 A phase with task "labels" does not depend on the method: it trains the backbone alone, on batches
-that follow from the seed. So it is trained once, in a run without anything else, and other runs
-begin with the checkpoint that they would have reached themselves, to the bit.
+that follow from the seed. So it is trained once, in a run of its own, and the other runs start from
+its checkpoint, bit-identical to the one they would have reached themselves.
 """
 
 import shutil
@@ -19,13 +19,13 @@ from pcme.training.prepare import prepared
 from pcme.training.runs import Position, Run
 from pcme.training.state import save
 
-__all__ = ["begun", "labels_alone"]
-
 NETWORK = "images.network."
 
 
-def begun(recipe: Recipe, folder: Path, *, data_root: Path | None, stamp: str) -> None:
-    """Put a checkpoint after the label phases into a run's folder; nothing to do without any.
+def start_from_shared_backbone(
+    recipe: Recipe, folder: Path, *, data_root: Path | None, stamp: str
+) -> None:
+    """Put the checkpoint after the label phases into a run's folder, if the recipe has any.
 
     The shared run lies beside the run's folder.
     """
@@ -36,13 +36,13 @@ def begun(recipe: Recipe, folder: Path, *, data_root: Path | None, stamp: str) -
     shared.mkdir(parents=True, exist_ok=True)
     with FileLock(shared / ".lock"):
         train(alone, shared, data_root=data_root, resume=True, workers=1)
-    _put(recipe, folder, shared, len(alone.phases), data_root)
+    _put_checkpoint(recipe, folder, shared, len(alone.phases), data_root)
 
 
 def labels_alone(recipe: Recipe) -> Recipe | None:
-    """The part of a recipe that learns labels and nothing else; None where there is none.
+    """The label phases of a recipe as a recipe of their own; None where there are none.
 
-    An average of the weights would begin in that phase, and is the method's own.
+    None also with an average of the weights, which would begin in these phases.
     """
     count = 0
     while count < len(recipe.phases) and recipe.phases[count].task == "labels":
@@ -53,23 +53,29 @@ def labels_alone(recipe: Recipe) -> Recipe | None:
     return recipe.model_copy(update={**update, "phases": recipe.phases[:count]})
 
 
-def _put(recipe: Recipe, folder: Path, shared: Path, phases: int, data_root: Path | None) -> None:
-    found = checkpoint.newest(shared / "checkpoints")
-    assert found is not None, "the shared run has just come to its end"
+def _put_checkpoint(
+    recipe: Recipe, folder: Path, shared: Path, phases: int, data_root: Path | None
+) -> None:
+    newest = checkpoint.newest(shared / "checkpoints")
+    assert newest is not None, "the shared run has just ended"
     run = prepared(recipe, folder, data_root, workers=1, strict=False, reporter=Reporter())
-    _load(run, found)
+    _load(run, newest)
     journal = folder / "metrics.jsonl"
     shutil.copyfile(shared / "metrics.jsonl", journal)
     logged = journal.stat().st_size
-    run.position = Position(phase=phases, total=found.step, logged=logged)
-    # A phase begins with an optimiser of its own: what is saved here is never read.
+    run.position = Position(phase=phases, total=newest.step, logged=logged)
+    # A phase starts with a new optimiser: this one is never read.
     unused = AdamP(trained_groups(run.model, run.probe, recipe.phases[0], words=False), lr=1.0)
     save(run, unused)
 
 
-def _load(run: Run, found: checkpoint.Checkpoint) -> None:
-    weights = found.tensors("model")
-    own = {name.removeprefix(NETWORK): w for name, w in weights.items() if name.startswith(NETWORK)}
-    run.model.images.network.load_state_dict(own)
+def _load(run: Run, saved: checkpoint.Checkpoint) -> None:
+    weights = saved.tensors("model")
+    network = {
+        name.removeprefix(NETWORK): weight
+        for name, weight in weights.items()
+        if name.startswith(NETWORK)
+    }
+    run.model.images.network.load_state_dict(network)
     assert run.probe is not None, "a recipe that learns labels has one"
-    run.probe.load_state_dict(found.tensors("probe"))
+    run.probe.load_state_dict(saved.tensors("probe"))

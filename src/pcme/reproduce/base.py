@@ -1,11 +1,10 @@
 """Experiments: a table or a figure of the paper as data.
 
-A row is a change of the world's recipe and a score at test time, a column is a metric; beside them
-stand the paper's values and what it claims of them. An experiment is one file of `experiments/`
-under `@registry.register(name)`; everything else (training, reuse, tables, plots) is done for it.
+A row is a change of the setup's recipe and a score at test time, a column is a metric; beside them
+stand the paper's values and claims. An experiment is one file of `experiments/` under
+`@registry.register(name)`; training, reuse, tables and figures are done for it.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -13,33 +12,16 @@ from typing import Any, ClassVar, Literal
 from pcme import scores
 from pcme.core.registry import Registry
 from pcme.reproduce.paper import Source
-from pcme.reproduce.setups import World
+from pcme.reproduce.setups import Setup
 from pcme.scores.base import Score
 
-__all__ = [
-    "OWN",
-    "PAPER_SCORE",
-    "PCME",
-    "Ask",
-    "Claim",
-    "Column",
-    "Experiment",
-    "Measure",
-    "Plot",
-    "Row",
-    "Scoring",
-    "Table",
-    "pvse",
-    "registry",
-]
-
 Measure = Literal["retrieval", "spread", "cost", "bins", "erasing"]
-"""The kinds of figures that `measures` knows."""
+"""The kinds of metrics that `measures` knows."""
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """Which score ranks at test time: the model's own or one by name, with some parameters set.
+    """The score that ranks at test time: the model's own or one by name, with some parameters set.
 
     >>> PAPER_SCORE.key
     'own method=sampled samples=7'
@@ -50,11 +32,11 @@ class Scoring:
 
     @property
     def key(self) -> str:
-        """A text that tells it from others."""
+        """A text that identifies it."""
         return " ".join([self.name or "own", *(f"{k}={v}" for k, v in self.params.items())])
 
     def of(self, own: Score) -> Score:
-        """The score; a model's own keeps the scale and shift it has learned."""
+        """The score; a model's own keeps its learned scale and shift."""
         if self.name is not None:
             return scores.create(self.name, **self.params)
         return replace(own, **self.params)  # type: ignore[type-var]  # all are dataclasses
@@ -63,14 +45,6 @@ class Scoring:
 OWN = Scoring()
 PAPER_SCORE = Scoring(params={"method": "sampled", "samples": 7})
 """The match probability by J = 7 samples a side, as in the paper."""
-
-PCME: Mapping[str, Any] = {"kind": "pcme", "likelihood": "sampled"}
-"""The paper's method: Eq. (1)-(3) with J = 7 samples in training."""
-
-
-def pvse(embeddings: int, negatives: str = "hardest") -> Mapping[str, Any]:
-    """PVSE with K embeddings; its margin and its other terms are the authors'."""
-    return {"kind": "pvse", "embeddings": embeddings, "negatives": negatives}
 
 
 @dataclass(frozen=True)
@@ -86,7 +60,7 @@ class Row:
     """The row of the source that it corresponds to."""
     series: str = ""
     x: float | None = None
-    """Which curve it is a point of, and where, in plots over rows."""
+    """Its curve, and its position on it, in plots over rows."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +73,12 @@ class Column:
     percent: bool = True
     digits: int = 1
     x: float | None = None
-    """Its place in plots over columns."""
+    """Its position in plots over columns."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """How a table is drawn: bars for each row, or curves whose points are its columns or rows."""
+    """How a table is drawn: bars per row, or curves whose points are its columns or rows."""
 
     over: Literal["bars", "columns", "rows"]
     y: str
@@ -113,15 +87,15 @@ class Plot:
     """The titles of the columns that are drawn; all where there are none."""
     log_x: bool = False
     names: Mapping[float, str] = field(default_factory=dict)
-    """What some places of the axis are called, where it is not their number."""
+    """Labels of ticks that are not their number."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says: one row is above another, by the mean of some columns.
+    """A claim of the paper: one row is above another, by the mean of some columns.
 
-    With `than` it is above in the other row's columns of these titles: in the same row, that says
-    how it goes on from column to column.
+    With `than` it is above the other row's columns of these titles; in the same row, that compares
+    columns.
     """
 
     text: str
@@ -129,6 +103,20 @@ class Claim:
     below: str
     columns: tuple[str, ...]
     than: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One kind of metrics of a trained model on one part of the data."""
+
+    measure: Measure
+    split: str
+    scoring: Scoring
+
+    @property
+    def key(self) -> str:
+        """A text that identifies it."""
+        return f"{self.measure} {self.split} {self.scoring.key}"
 
 
 @dataclass(frozen=True)
@@ -143,14 +131,14 @@ class Table:
     split: str = "unseen"
     claims: tuple[Claim, ...] = ()
 
-    def asks(self, row: Row) -> list["Ask"]:
-        """What has to be measured for a row."""
+    def measurements(self, row: Row) -> list[Measurement]:
+        """The measurements that a row needs."""
         kinds = dict.fromkeys(column.measure for column in self.columns)
-        return [Ask(kind, self.split, row.scoring) for kind in kinds]
+        return [Measurement(kind, self.split, row.scoring) for kind in kinds]
 
     @property
     def needs_labels(self) -> bool:
-        """Whether it asks for plausible matches, which go by labels."""
+        """Whether it has plausible matches, which are defined by labels."""
         return any("pmrp" in column.metric for column in self.columns)
 
     def paper(self, row: Row, column: Column) -> float | None:
@@ -161,33 +149,21 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One kind of figures of a trained model on one part of the data."""
-
-    measure: Measure
-    split: str
-    scoring: Scoring
-
-    @property
-    def key(self) -> str:
-        """A text that tells it from others."""
-        return f"{self.measure} {self.split} {self.scoring.key}"
-
-
-@dataclass(frozen=True)
-class Experiment(ABC):
-    """Abstract: what a table or a figure of the paper asks."""
+class Experiment:
+    """Abstract: a table or a figure of the paper, as the tables that make it again."""
 
     where: ClassVar[str]
     """Where the paper has it."""
     differs: ClassVar[str] = ""
-    """In what it differs from the paper, besides the world it is made in."""
-    worlds: ClassVar[tuple[str, ...]] = ("aviary", "cub")
+    """How it differs from the paper, besides its setup."""
+    setups: ClassVar[tuple[str, ...]] = ("aviary", "cub")
     """The data it can be made on."""
+    content: ClassVar[tuple[Table, ...]] = ()
+    """Its tables, unless they depend on the setup."""
 
-    @abstractmethod
-    def tables(self, world: World) -> tuple[Table, ...]:
-        """Its tables, in a world."""
+    def tables(self, setup: Setup) -> tuple[Table, ...]:
+        """Its tables with a setup."""
+        return self.content
 
 
 registry: Registry[Experiment] = Registry("experiment", "pcme.reproduce.experiments")

@@ -1,34 +1,31 @@
-"""Measures: what can be asked of a trained model on a split, as {name: number}.
+"""Measures: metrics of a trained model on a split, as {name: number}.
 
-All figures are plain numbers, or None where a query has no right answer, so that they lie in JSON.
+All values are plain numbers for JSON, or None where a metric is not defined.
 """
 
 import math
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from pcme import analysis
-from pcme.analysis.bins import SigmaBins
-from pcme.analysis.erasing import Spoilings
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import Subject, evaluated
-from pcme.reproduce.base import Ask, Measure
+from pcme.reproduce.base import Measure, Measurement
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
-
-__all__ = ["Figures", "measured"]
 
 Figures = Mapping[str, float | None]
 
 TIMED_QUERIES = 500
-"""So many captions are scored against all images when a score is timed."""
+"""Captions that are scored against all images when a score is timed."""
 
 
-def measured(ask: Ask, subject: Subject) -> Figures:
-    """The figures that are asked for."""
-    found = MEASURES[ask.measure](subject, ask.scoring.of(subject.model.score()))
-    return {name: _plain(value) for name, value in found.items()}
+def measure(wanted: Measurement, subject: Subject) -> Figures:
+    """Measure one kind of metrics."""
+    values = MEASURES[wanted.measure](subject, wanted.scoring.of(subject.model.score()))
+    return {name: _plain(value) for name, value in values.items()}
 
 
 def _plain(value: float | None) -> float | None:
@@ -36,14 +33,14 @@ def _plain(value: float | None) -> float | None:
 
 
 def _retrieval(subject: Subject, score: Score) -> dict[str, float | None]:
-    """Every figure of an evaluation, both ways and the mean of both. Paper: §4.1.1."""
-    part = subject.embedded
-    found = evaluated(score, part.images, part.captions, subject.protocol)
-    i2t, t2i = found.i2t.figures, found.t2i.figures
-    both = {name: (i2t[name] + t2i[name]) / 2 for name in i2t.keys() & t2i.keys()}
-    ways = {"i2t": i2t, "t2i": t2i, "both": dict(sorted(both.items()))}
-    figures = {f"{way} {name}": v for way, part in ways.items() for name, v in part.items()}
-    return {"images": float(found.gallery), "captions": float(found.queries), **figures}
+    """Every metric of an evaluation, both directions and the mean of both. Paper: §4.1.1."""
+    split = subject.embedded
+    result = evaluated(score, split.images, split.captions, subject.protocol)
+    i2t, t2i = result.i2t.figures, result.t2i.figures
+    both = {name: (i2t[name] + t2i[name]) / 2 for name in sorted(i2t.keys() & t2i.keys())}
+    directions = {"i2t": i2t, "t2i": t2i, "both": both}
+    metrics = {f"{d} {name}": v for d, part in directions.items() for name, v in part.items()}
+    return {"images": float(result.gallery), "captions": float(result.queries), **metrics}
 
 
 def _spread(subject: Subject, _: Score) -> dict[str, float | None]:
@@ -56,7 +53,7 @@ def _spread(subject: Subject, _: Score) -> dict[str, float | None]:
 
 
 def _cost(subject: Subject, score: Score) -> dict[str, float | None]:
-    """Numbers kept of an image, steps and microseconds of one thread for a pair. Paper: Table 1."""
+    """Numbers stored per image, steps and microseconds of one thread per pair. Paper: Table 1."""
     images, captions = subject.embedded.images, subject.embedded.captions[:TIMED_QUERIES]
     spent = score.cost(images)
     seconds = min(_seconds(score, captions, images) for _ in range(3))
@@ -72,34 +69,31 @@ def _seconds(score: Score, queries: Embedding, gallery: Embedding) -> float:
 
 
 def _bins(subject: Subject, _: Score) -> dict[str, float | None]:
-    """R@1 in ten bins of rising σ, both ways, by the model's own score. Paper: Fig. 6."""
-    found = analysis.create("bins").compute(_analysed(subject, "bins"))
-    assert isinstance(found, SigmaBins), "that is what the analysis gives"
-    figures: dict[str, float | None] = {}
-    for way in found.ways:
-        curve = next(each for each in way.curves if each.metric == "recall@1")
-        figures |= {f"{way.way} bin {n}": value for n, value in enumerate(curve.mean, start=1)}
-        figures[f"{way.way} bins~recall"] = curve.over_bins.value
-    return figures
+    """R@1 in ten bins of rising σ, both directions, by the model's own score. Paper: Fig. 6."""
+    metrics: dict[str, float | None] = {}
+    for queries in _analyse("bins", subject).ways:
+        curve = next(each for each in queries.curves if each.metric == "recall@1")
+        metrics |= {f"{queries.way} bin {n}": value for n, value in enumerate(curve.mean, start=1)}
+        metrics[f"{queries.way} bins~recall"] = curve.over_bins.value
+    return metrics
 
 
 def _erasing(subject: Subject, _: Score) -> dict[str, float | None]:
     """Mean log σ as more and more pixels or words are erased. Paper: Fig. 7."""
-    found = analysis.create("erasing").compute(_analysed(subject, "erasing"))
-    assert isinstance(found, Spoilings), "that is what the analysis gives"
-    figures: dict[str, float | None] = {}
-    for curve in found.curves:
+    metrics: dict[str, float | None] = {}
+    for curve in _analyse("erasing", subject).curves:
         points = zip(curve.ratio, curve.mean, strict=True)
-        figures |= {f"{curve.way} {ratio:g}": value for ratio, value in points}
-        figures[f"{curve.way} ~ratio"] = curve.correlation.value
-    return figures
+        metrics |= {f"{curve.way} {ratio:g}": value for ratio, value in points}
+        metrics[f"{curve.way} ~ratio"] = curve.correlation.value
+    return metrics
 
 
-def _analysed(subject: Subject, name: str) -> Subject:
-    obstacle = analysis.create(name).obstacle(subject)
+def _analyse(name: str, subject: Subject) -> Any:  # noqa: ANN401 - the result of the analysis
+    asked = analysis.create(name)
+    obstacle = asked.obstacle(subject)
     if obstacle is not None:
-        raise ConfigError(f'analysis "{name}" {obstacle} - leave the row out of the experiment')
-    return subject
+        raise ConfigError(f'analysis "{name}": {obstacle}. Remove the row from the experiment.')
+    return asked.compute(subject)
 
 
 MEASURES: Mapping[Measure, Callable[[Subject, Score], Mapping[str, float | None]]] = {

@@ -1,4 +1,4 @@
-"""Results: what a reproduction came to, seed by seed, beside the paper's values; JSON on disk."""
+"""The outcome of a reproduction, seed by seed, beside the paper's values; JSON on disk."""
 
 import json
 import math
@@ -15,23 +15,10 @@ from pcme.core import files
 from pcme.errors import FormatError
 from pcme.reproduce.base import Column, Plot
 
-__all__ = [
-    "Difference",
-    "Result",
-    "ResultRow",
-    "ResultTable",
-    "Training",
-    "Values",
-    "known",
-    "read",
-    "record",
-    "write",
-]
-
 FORMAT = "pcme-reproduction-1"
 
 Values = tuple[float | None, ...]
-"""One for each seed; None where a row has no such figure."""
+"""One per seed; None where a row has no such metric."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +27,9 @@ class Training:
 
     digest: str
     seconds: float
-    """Of processor time."""
+    """Processor time."""
     resumed: bool
-    """Whether it was interrupted before, which is not in the time."""
+    """Whether there were earlier attempts, whose time is not counted."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +38,10 @@ class ResultRow:
 
     label: str
     changes: tuple[str, ...]
-    """What `pcme train RECIPE --set ...` was given."""
+    """The values of `pcme train RECIPE --set ...`."""
     score: str
     runs: tuple[Training, ...]
-    """A seed each."""
+    """One per seed."""
     values: tuple[Values, ...]
     paper: Values
     series: str = ""
@@ -63,7 +50,7 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Difference:
-    """A claim of the paper and what became of it: what is above less what is below, a seed each."""
+    """A claim of the paper and its check: the row above minus the row below, one value per seed."""
 
     text: str
     values: tuple[float, ...]
@@ -72,7 +59,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """Whether it holds here, as far as seeds allow to say so.
+        """Whether it holds here, as far as the seeds can tell.
 
         >>> Difference("", (1.0, 1.2, 1.1), 1.6).verdict
         'yes'
@@ -86,13 +73,13 @@ class Difference:
         if count < 2:
             return f"{sign}, by one seed"
         error = statistics.stdev(self.values) / math.sqrt(count)
-        # Student's t: of few seeds the spread itself is hardly known (3 seeds: 4.3 errors, not 2).
+        # Student's t: few seeds hardly determine their spread (3 seeds: 4.3 errors, not 2).
         surely = abs(middle) > t.ppf(0.975, count - 1) * error
         return sign if surely else "within the spread of the seeds"
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """The mean over the seeds."""
         return statistics.fmean(self.values)
 
 
@@ -102,9 +89,9 @@ class ResultTable:
 
     title: str
     source: str
-    """The paper's table beside it; empty where the paper has a picture alone."""
+    """The paper's table beside it; empty where the paper has only a figure."""
     source_digits: int
-    """How many the paper prints after the point."""
+    """The decimals that the paper prints."""
     columns: tuple[Column, ...]
     rows: tuple[ResultRow, ...]
     plot: Plot
@@ -112,14 +99,14 @@ class ResultTable:
     sizes: Mapping[str, float]
     """Images, captions, and R-Precision by chance, where retrieval was measured."""
 
-    def place(self, title: str) -> int:
-        """Which of the columns has this title."""
+    def index(self, title: str) -> int:
+        """The index of the column with this title."""
         return [column.title for column in self.columns].index(title)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment came to in a world."""
+    """The outcome of an experiment with a setup."""
 
     experiment: str
     summary: str
@@ -131,9 +118,9 @@ class Result:
     seeds: int
     tables: tuple[ResultTable, ...]
     protocol: str
-    """How everything in this world differs from the paper, in words."""
+    """How the setup differs from the paper, in words."""
     differs: tuple[str, ...]
-    """How this experiment does, besides."""
+    """How this experiment differs besides."""
     versions: Mapping[str, str]
 
     @property
@@ -154,23 +141,23 @@ def record(result: Result) -> dict[str, Any]:
 
 
 def write(result: Result, path: Path) -> None:
-    """As JSON, at once."""
+    """Write a result as JSON, atomically."""
     files.write_text(path, json.dumps(record(result), indent=1, ensure_ascii=False) + "\n")
 
 
 def read(path: Path) -> Result:
-    """What `write` wrote."""
+    """Read a result that `write` wrote."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
-            raise ValueError("it has another format")
-        return TypeAdapter(Result).validate_python(found)
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+            raise ValueError("another format")
+        return TypeAdapter(Result).validate_python(content)
     except (OSError, ValueError) as error:
         raise FormatError(
-            f"{path} is not a result of `pcme reproduce` - {error} - make it again"
+            f"{path}: not a result of `pcme reproduce`, got {error}. Run the experiment again."
         ) from error
 
 
 def known(values: Sequence[float | None]) -> list[float]:
-    """Those that are there."""
+    """The values that are not None."""
     return [value for value in values if value is not None]

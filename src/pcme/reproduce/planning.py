@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from statistics import fmean
 
+from pcme.core.versions import versions
 from pcme.errors import ConfigError
 from pcme.reproduce.base import Claim, Column, Experiment, Row, Table, registry
-from pcme.reproduce.jobs import Done, Job
+from pcme.reproduce.jobs import Job, JobState
 from pcme.reproduce.outcome import (
     Difference,
     Result,
@@ -19,20 +18,17 @@ from pcme.reproduce.outcome import (
     Values,
     known,
 )
-from pcme.reproduce.setups import WORLDS, World
-
-__all__ = ["QUICK_SEEDS", "SEEDS", "Plan", "Request", "all_jobs", "assembled", "chosen"]
+from pcme.reproduce.setups import SETUPS, Setup
 
 SEEDS, QUICK_SEEDS = 3, 1
-"""Of each row, where nothing else is asked for."""
-LIBRARIES = ("pcme", "torch", "numpy", "numba")
+"""Seeds per row by default."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for: the world, how many seeds, how long, and where runs are kept."""
+    """A user's request: the setup, how many seeds, how long, and where runs are kept."""
 
-    world: World
+    setup: Setup
     quick: bool
     seeds: int
     changes: tuple[str, ...]
@@ -40,30 +36,37 @@ class Request:
     runs: Path
     data_root: Path | None
     stamp: str
-    """Of the data; see `stamps`."""
+    """The digest of the data; see `stamps`."""
 
     def command(self, experiment: str) -> str:
-        """What to type for it, without what goes without saying."""
+        """The command line, without options that have their default."""
         usual = QUICK_SEEDS if self.quick else SEEDS
         seeds = None if self.seeds == usual else self.seeds
-        return self.world.command(experiment, quick=self.quick, seeds=seeds, changes=self.changes)
+        return self.setup.command(experiment, quick=self.quick, seeds=seeds, changes=self.changes)
 
     def assignments(self, row: Row) -> list[str]:
-        """How a row changes the world's recipe."""
-        own = self.world.assignments(row.method, row.changes, quick=self.quick)
-        return [*own, *self.changes]
+        """The changes of the setup's recipe that make a row."""
+        return [
+            *self.setup.assignments(row.method, row.changes, quick=self.quick),
+            *self.changes,
+        ]
 
     def job(self, table: Table, row: Row, seed: int) -> Job:
-        """The run of a row and seed, and what the table asks of it."""
-        label = f"{row.label}, seed {seed}" if self.seeds > 1 else row.label
-        recipe = self.world.recipe(self.assignments(row), seed=seed)
-        asks = tuple(table.asks(row))
-        return Job(label, recipe, asks, self.world.splits, self.runs, self.data_root, self.stamp)
+        """The run of a row and seed, and the measurements that the table needs of it."""
+        return Job(
+            f"{row.label}, seed {seed}" if self.seeds > 1 else row.label,
+            self.setup.recipe(self.assignments(row), seed=seed),
+            tuple(table.measurements(row)),
+            self.setup.splits,
+            self.runs,
+            self.data_root,
+            self.stamp,
+        )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment in a world: its tables, and how each row is made."""
+    """An experiment with a setup: its tables, and how each row is made."""
 
     name: str
     experiment: Experiment
@@ -71,11 +74,11 @@ class Plan:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The experiment's, in this world."""
-        return self.experiment.tables(self.request.world)
+        """The experiment's tables with this setup."""
+        return self.experiment.tables(self.request.setup)
 
     def jobs(self) -> Iterator[Job]:
-        """A run for each row and seed, whole seeds first."""
+        """One run per row and seed, whole seeds first."""
         for seed in range(self.request.seeds):
             for table in self.tables:
                 for row in table.rows:
@@ -83,59 +86,57 @@ class Plan:
                     yield replace(job, label=f"{self.name}: {job.label}")
 
 
-def chosen(names: Sequence[str], world: World) -> list[str]:
-    """The experiments that are meant: "all" are those that can be made in the world.
+def select(names: Sequence[str], setup: Setup) -> list[str]:
+    """The experiments that these names mean; "all" are those that the setup allows.
 
-    One that cannot be made there is an error that says what to bring.
+    One that it does not allow is an error that says which files would help.
     """
-    known = {name: registry.get(name) for name in registry.names()}
     if list(names) == ["all"]:
-        return [name for name, kind in known.items() if world.name in kind.worlds]
+        return [name for name in registry.names() if setup.name in registry.get(name).setups]
     for name in names:
         kind = registry.get(name)
-        if world.name not in kind.worlds:
-            raise ConfigError(_elsewhere(name, kind, world))
+        if setup.name not in kind.setups:
+            raise ConfigError(_elsewhere(name, kind, setup))
     return list(dict.fromkeys(names))
 
 
 def all_jobs(plans: Sequence[Plan]) -> list[Job]:
-    """Every run once, with all that any experiment asks of it."""
-    found: dict[Path, Job] = {}
-    for plan in plans:
-        for job in plan.jobs():
-            first = found.setdefault(job.folder, job)
-            asks = tuple({ask.key: ask for ask in (*first.asks, *job.asks)}.values())
-            found[job.folder] = replace(first, asks=asks)
-    return sorted(found.values(), key=lambda job: job.recipe.seed)
+    """Every run once, with the measurements of all experiments."""
+    jobs: dict[Path, Job] = {}
+    for job in (job for plan in plans for job in plan.jobs()):
+        first = jobs.setdefault(job.folder, job)
+        wanted = {each.key: each for each in (*first.measurements, *job.measurements)}
+        jobs[job.folder] = replace(first, measurements=tuple(wanted.values()))
+    return sorted(jobs.values(), key=lambda job: job.recipe.seed)
 
 
-def assembled(plan: Plan) -> Result:
-    """The result of an experiment whose runs are all done."""
+def assemble(plan: Plan) -> Result:
+    """Assemble the result of an experiment whose runs are all done."""
     request, kind = plan.request, plan.experiment
-    world = request.world
+    setup = request.setup
     return Result(
         plan.name,
         registry.summary(plan.name),
         kind.where,
-        world.name,
+        setup.name,
         request.quick,
         request.command(plan.name),
-        world.base,
+        setup.base,
         request.seeds,
         tuple(_table(plan, table) for table in plan.tables),
-        world.protocol(quick=request.quick),
+        setup.protocol(quick=request.quick),
         (kind.differs, *map(_changed, request.changes)),
-        {"python": python_version(), **{name: version(name) for name in LIBRARIES}},
+        versions(),
     )
 
 
-def _elsewhere(name: str, kind: type[Experiment], world: World) -> str:
-    others = [WORLDS[other] for other in kind.worlds]
+def _elsewhere(name: str, kind: type[Experiment], setup: Setup) -> str:
+    others = [SETUPS[other] for other in kind.setups]
     bring = "; or ".join(other.needs or other.name for other in others)
     commands = "; or ".join(other.command(name) for other in others)
     return (
-        f"{name} ({kind.where}) cannot be made on {world.name} - it needs {bring} - then: "
-        f"{commands}"
+        f"{name} ({kind.where}): not possible on {setup.name}, it needs {bring}. "
+        f"Then run: {commands}"
     )
 
 
@@ -172,35 +173,35 @@ def _row(plan: Plan, table: Table, row: Row) -> ResultRow:
 
 
 def _training(job: Job) -> Training:
-    done = Done.read(job.folder)
-    assert done.seconds is not None, "asked of runs that are done"
+    done = JobState.read(job.folder)
+    assert done.seconds is not None, "asked of finished runs only"
     return Training(job.folder.name, done.seconds, done.resumed)
 
 
 def _values(jobs: Sequence[Job], table: Table, row: Row, column: Column) -> Values:
-    """A column's value of each seed."""
-    key = next(ask.key for ask in table.asks(row) if ask.measure == column.measure)
-    return tuple(Done.read(job.folder).figures[key].get(column.metric) for job in jobs)
+    """A column's values, one per seed."""
+    key = next(each.key for each in table.measurements(row) if each.measure == column.measure)
+    return tuple(JobState.read(job.folder).figures[key].get(column.metric) for job in jobs)
 
 
 def _sizes(plan: Plan, table: Table) -> Mapping[str, float]:
     first = table.rows[0]
-    keys = [ask.key for ask in table.asks(first) if ask.measure == "retrieval"]
+    keys = [each.key for each in table.measurements(first) if each.measure == "retrieval"]
     if not keys:
         return {}
-    figures = Done.read(plan.request.job(table, first, 0).folder).figures[keys[0]]
+    figures = JobState.read(plan.request.job(table, first, 0).folder).figures[keys[0]]
     names = ("images", "captions", "i2t chance", "t2i chance")
     return {name: value for name in names if (value := figures[name]) is not None}
 
 
 def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Difference | None:
-    """One row less another, the mean of the claim's columns, as they are shown.
+    """One row minus another, the mean of the claim's columns, as they are shown.
 
-    None where the data has no such figure, as a part of COCO has no folds.
+    None where the data has no such metric, as a part of COCO has no folds.
     """
     by_label = {row.label: row for row in rows}
     above, below = by_label[claim.above], by_label[claim.below]
-    sides = (_places(table, claim.columns), _places(table, claim.than or claim.columns))
+    sides = (_indices(table, claim.columns), _indices(table, claim.than or claim.columns))
     more, less = _seed_means(table, above, sides[0]), _seed_means(table, below, sides[1])
     if more is None or less is None:
         return None
@@ -209,26 +210,26 @@ def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Differ
         claim.text,
         tuple(left - right for left, right in zip(more, less, strict=True)),
         None if high is None or low is None else high - low,
-        max(table.columns[place].digits for place in sides[0]),
+        max(table.columns[index].digits for index in sides[0]),
     )
 
 
-def _places(table: Table, titles: Sequence[str]) -> list[int]:
-    known = [column.title for column in table.columns]
-    return [known.index(title) for title in titles]
+def _indices(table: Table, titles: Sequence[str]) -> list[int]:
+    every = [column.title for column in table.columns]
+    return [every.index(title) for title in titles]
 
 
-def _seed_means(table: Table, row: ResultRow, places: Sequence[int]) -> list[float] | None:
-    """The mean of some columns as they are shown, for each seed; None where a value is missing."""
+def _seed_means(table: Table, row: ResultRow, indices: Sequence[int]) -> list[float] | None:
+    """The mean of some columns as they are shown, one per seed; None where a value is missing."""
     shown = [
-        [(100 if table.columns[place].percent else 1) * value for value in known(row.values[place])]
-        for place in places
+        [(100 if table.columns[index].percent else 1) * value for value in known(row.values[index])]
+        for index in indices
     ]
     if any(len(values) < len(row.runs) for values in shown):
         return None
     return [fmean(values) for values in zip(*shown, strict=True)]
 
 
-def _mean(values: Sequence[float | None], places: Sequence[int]) -> float | None:
-    found = [values[place] for place in places]
-    return None if None in found else fmean(value for value in found if value is not None)
+def _mean(values: Sequence[float | None], indices: Sequence[int]) -> float | None:
+    some = known([values[index] for index in indices])
+    return fmean(some) if len(some) == len(indices) else None

@@ -1,4 +1,4 @@
-"""Reporting: one document of all results that are kept, and of what was not reproduced."""
+"""Reporting: one document of all results in a folder, and of what was not reproduced."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -6,12 +6,11 @@ from pathlib import Path
 
 from pcme.core import files
 from pcme.errors import ConfigError
+from pcme.reproduce import pictures
 from pcme.reproduce.base import registry
 from pcme.reproduce.outcome import Result, read, write
-from pcme.reproduce.setups import WORLDS
+from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.tables import document, heading, piped, spent
-
-__all__ = ["kept", "report", "text"]
 
 HEAD = """\
 # Results beside the paper's
@@ -31,61 +30,48 @@ TABLES_ONLY = """\
 
 
 def report(out: Path, *, source: Path | None = None, figures: bool = True) -> list[Result]:
-    """Write the document of the results kept beside it, in the folder of its name.
+    """Write the document of the results in the folder beside it that has its name.
 
-    The results of `source` come along. A result is kept as its record and its figures.
+    The records of `source` are copied there first. Figures are drawn as SVG.
     """
     folder = out.with_suffix("")
-    if source is not None:
-        _take_in(source, folder)
-    results = kept(folder)
+    if source is not None and source != folder:
+        _copy_records(source, folder)
+    results = read_results(folder)
     if not results:
         raise ConfigError(
-            f"there are no results in {folder} - make some with `pcme reproduce`, then "
-            "`pcme reproduce report --results runs/reproduce/results`"
+            f"{folder}: no results. Make some with `pcme reproduce`, then run "
+            "`pcme reproduce report --results runs/reproduce/results`."
         )
     for result in results if figures else ():
-        _draw(result, folder)
+        pictures.save(result, folder / result.name, png=False)
     files.write_text(out, text(results, folder.name, figures=figures))
     return results
 
 
-def kept(folder: Path) -> list[Result]:
+def read_results(folder: Path) -> list[Result]:
     """The results in a folder, in the order of the document."""
-    return sorted((read(path) for path in _records(folder)), key=_order)
+    return sorted((read(path) for path in sorted(folder.glob("*.json"))), key=_order)
 
 
-def _take_in(source: Path, folder: Path) -> None:
-    """Copy the records of a folder; nothing is made or written before all of them are read."""
-    found = {path.name: read(path) for path in _records(source)}
-    if not found:
-        why = "has no results" if source.exists() else "is not there"
+def _copy_records(source: Path, folder: Path) -> None:
+    """Copy the records of a folder; nothing is written before all of them are read."""
+    results = read_results(source)
+    if not results:
+        why = "no results" if source.exists() else "not found"
         raise ConfigError(
-            f"{source} {why} - give --results a folder that `pcme reproduce` has written: "
-            "runs/reproduce/results without --out"
+            f"{source}: {why}. Give --results a folder that `pcme reproduce` has written, such as "
+            "runs/reproduce/results."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, result in found.items():
-        write(result, folder / name)
-
-
-def _records(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json"))
-
-
-def _draw(result: Result, folder: Path) -> None:
-    """Pictures as SVG alone: the document shows nothing else."""
-    from pcme.reproduce import pictures
-
-    for path in pictures.save(result, folder / result.name):
-        if path.suffix == ".png":
-            path.unlink()
+    for result in results:
+        write(result, folder / f"{result.name}.json")
 
 
 def _order(result: Result) -> tuple[int, bool, bool, str]:
-    """World by world, the full before the quick, the paper's main tables first."""
+    """By setup, the full before the quick, the paper's main tables first."""
     return (
-        list(WORLDS).index(result.world),
+        list(SETUPS).index(result.world),
         result.quick,
         not result.experiment.startswith("table"),
         result.experiment,
@@ -99,7 +85,7 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
     parts = [HEAD.format(command=command, folder=folder, note=note), _contents(results)]
     for _, group in groupby(results, key=lambda result: (result.world, result.quick)):
         some = list(group)
-        parts.append(_head_of_world(some[0]))
+        parts.append(_head_of_setup(some[0]))
         parts += [
             document(
                 result,
@@ -112,7 +98,7 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
     return "\n".join([*parts, _missing(results)])
 
 
-def _head_of_world(first: Result) -> str:
+def _head_of_setup(first: Result) -> str:
     name = f"{first.world}, quick" if first.quick else first.world
     return f"## On {name}\n\nHow all of it differs from the paper: {first.protocol}\n"
 
@@ -130,28 +116,28 @@ def _contents(results: Sequence[Result]) -> str:
 
 
 def _anchor(result: Result) -> str:
-    """What a section is called in a link, as GitHub makes it of its heading."""
-    kept = [c for c in heading(result).lower() if c.isalnum() or c in " -_"]
-    return "".join(kept).replace(" ", "-")
+    """The anchor of a section, as GitHub derives it from the heading."""
+    letters = [c for c in heading(result).lower() if c.isalnum() or c in " -_"]
+    return "".join(letters).replace(" ", "-")
 
 
 def _held(result: Result) -> str:
     """How many differences have the paper's sign, however sure the seeds are of it."""
-    found = [difference.mean for table in result.tables for difference in table.differences]
-    return f"{sum(mean > 0 for mean in found)} of {len(found)}"
+    means = [difference.mean for table in result.tables for difference in table.differences]
+    return f"{sum(mean > 0 for mean in means)} of {len(means)}"
 
 
 def _missing(results: Iterable[Result]) -> str:
-    """What no record is of, and what would make it."""
+    """The experiments without a record, and the commands that make them."""
     there = {(result.world, result.experiment, result.quick) for result in results}
     lines = ["## Not reproduced here", ""]
-    for world in WORLDS.values():
-        names = [name for name in registry.names() if world.name in registry.get(name).worlds]
-        left = [name for name in names if (world.name, name, False) not in there]
+    for setup in SETUPS.values():
+        names = [name for name in registry.names() if setup.name in registry.get(name).setups]
+        left = [name for name in names if (setup.name, name, False) not in there]
         if left:
-            needs = f" Needs {world.needs.rstrip('.')}." if world.needs else ""
+            needs = f" Needs {setup.needs.rstrip('.')}." if setup.needs else ""
             some = ", ".join(left)
-            lines += [f"* In full on {world.name}: {some}.{needs} `{world.command('all')}`"]
+            lines += [f"* In full on {setup.name}: {some}.{needs} `{setup.command('all')}`"]
     lines += [
         "* The paper's own scale: a ResNet tuned as a whole, batches on a graphics card. "
         "`pcme train cub` and `pcme train coco` have its settings, and nobody has run them here."

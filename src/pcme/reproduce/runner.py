@@ -145,7 +145,7 @@ class Processes:
             raise ConfigError(f"ended with status {status}: {_tail(log)}. See {log}.")
 
     def stop(self) -> None:
-        """Ask what is running to keep its state and end, and wait for it."""
+        """Measurement what is running to keep its state and end, and wait for it."""
         self._stopped = True
         for process in list(self._running):
             process.send_signal(signal.SIGINT)

@@ -1,7 +1,7 @@
-"""Worlds: the data a reproduction runs on, its recipe, and how that differs from the paper.
+"""Setups: the data a reproduction runs on, its recipe, and how that differs from the paper.
 
-Aviary is here for everybody, CUB Captions and COCO have to be brought. In a world all rows of all
-experiments start from one recipe and differ by what the experiment is about.
+Aviary is drawn; CUB Captions and COCO have to be provided. All rows of all experiments of a setup
+start from one recipe and differ by what the experiment is about.
 """
 
 import dataclasses
@@ -15,39 +15,37 @@ from pcme import methods, recipes
 from pcme.errors import ConfigError
 from pcme.recipes.schema import Recipe
 
-__all__ = ["WORLDS", "World", "world"]
-
 
 @dataclass(frozen=True)
-class World:
-    """A dataset as experiments see it."""
+class Setup:
+    """A dataset and a recipe that experiments start from."""
 
     name: str
     base: str
     """The recipe that every row changes."""
     quick: tuple[str, ...]
-    """Changes of the recipe for a quick look."""
+    """Changes of the recipe with --quick."""
     splits: Mapping[str, str]
     """{"unseen" or "seen": the split}: classes that training never saw, or new images of others."""
     needs: str
-    """What a user has to bring."""
+    """The files that a user has to provide."""
     data: str
-    """What the data is, against the paper's."""
+    """How the data differs from the paper's."""
     training: str
-    """What training is, against the paper's; `{...}` are fields of the recipe."""
+    """How training differs from the paper's; `{...}` are fields of the recipe."""
     every: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of all methods that have them."""
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Parameters of some methods."""
     options: str = ""
-    """What the command line needs besides the data's folder."""
+    """Options of the command line besides the data's folder."""
     labels: str = ""
-    """The file with the labels that plausible matches go by, where there is one."""
+    """The file with the labels that define plausible matches, where there is one."""
 
     def assignments(
         self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool
     ) -> list[str]:
-        """What `pcme train BASE --set ...` is given for a row."""
+        """The values of `pcme train BASE --set ...` for a row."""
         shortened = self.quick if quick else ()
         return [f"method={json.dumps(self._method(method))}", *shortened, *changes]
 
@@ -56,7 +54,7 @@ class World:
         return recipes.get(self.base).changed([*assignments, f"seed={seed}"])
 
     def protocol(self, *, quick: bool) -> str:
-        """In what a run here differs from one of the paper's, in words."""
+        """How a run here differs from one of the paper's, in words."""
         recipe = self.recipe(self.quick if quick else ())
         epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
         return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
@@ -69,7 +67,7 @@ class World:
         seeds: int | None = None,
         changes: Sequence[str] = (),
     ) -> str:
-        """What to type for an experiment in this world; changes take the place of its options."""
+        """The command line of an experiment; changes replace the options of the setup."""
         parts = [f"pcme reproduce {experiment} --data {self.name}"]
         parts += ["--data-root PATH"] if self.needs else []
         parts += ["--quick"] if quick else []
@@ -93,7 +91,7 @@ _CUB_KL = {"kl_weight": 0.064}
 _COCO = {"scale": 30.0, "shift": 30.0}
 _COCO_PCME = {**_COCO, "kl_weight": 0.0026, "uniformity_weight": 0.0}
 
-AVIARY = World(
+AVIARY = Setup(
     name="aviary",
     base="aviary",
     quick=(
@@ -117,7 +115,7 @@ AVIARY = World(
     ),
 )
 
-CUB = World(
+CUB = Setup(
     name="cub",
     base="cub-effnet",
     quick=("phases.0.epochs=1",),
@@ -135,7 +133,7 @@ CUB = World(
     own={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},
 )
 
-COCO = World(
+COCO = Setup(
     name="coco",
     base="coco",
     quick=(
@@ -157,11 +155,11 @@ COCO = World(
     labels="annotations/instances_val2014.json",
 )
 
-WORLDS: Mapping[str, World] = {found.name: found for found in (AVIARY, CUB, COCO)}
+SETUPS: Mapping[str, Setup] = {setup.name: setup for setup in (AVIARY, CUB, COCO)}
 
 
-def world(name: str) -> World:
-    """The world of this name."""
-    if name not in WORLDS:
-        raise ConfigError(f'unknown data "{name}" - experiments run on {", ".join(WORLDS)}')
-    return WORLDS[name]
+def find_setup(name: str) -> Setup:
+    """The setup called `name`."""
+    if name not in SETUPS:
+        raise ConfigError(f'unknown data "{name}". Known: {", ".join(SETUPS)}.')
+    return SETUPS[name]

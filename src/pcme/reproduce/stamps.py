@@ -1,4 +1,4 @@
-"""Stamps: short names for all that a run depends on, so that equal runs are made once."""
+"""Stamps: digests of everything a run depends on, so that equal runs are made once."""
 
 import hashlib
 import json
@@ -12,19 +12,17 @@ from pcme.data.dataset import CaptionDataset
 from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
 
-__all__ = ["data_stamp", "digest"]
-
 
 def digest(recipe: Recipe, stamp: str) -> str:
-    """Of a recipe, the data it is trained on, and this version of the code."""
+    """The digest of a recipe, its data and this version of the code."""
     whole = {"recipe": recipe.record(), "data": stamp, "pcme": version("pcme")}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def data_stamp(recipe: Recipe, data_root: Path | None, splits: Sequence[str]) -> str:
-    """A digest of the ids, captions, truth and labels of files that were brought; "" if drawn.
+    """The digest of the ids, captions, ground truth and labels on disk; "" for drawn data.
 
-    What is drawn follows from the recipe.
+    Drawn data follow from the recipe.
     """
     dataset = find_dataset(recipe, data_root)
     if not dataset.layout:

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from pcme.reproduce.base import Column
 from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, known
 
-__all__ = ["document", "heading", "markdown", "piped", "spent", "spread"]
-
 
 def document(
     result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True
 ) -> str:
-    """A result as a page, or as a section of one: tables, claims, and how it differs.
+    """A result as a page or a section: tables, claims, and how it differs from the paper.
 
-    `picture` is the path of its plots without number and suffix; `protocol` can be left out where
-    it has been said already.
+    `picture` is the path of its figures without number and suffix; `protocol` repeats how the setup
+    differs.
     """
     parts = [f"{'#' * level} {heading(result)}", _about(result)]
     for number, table in enumerate(result.tables, start=1):
-        parts.append(" ".join(filter(None, (f"**{table.title}.**", _beside(table), _sizes(table)))))
+        source = f"The paper's values are those of {table.source}." if table.source else ""
+        parts.append(" ".join(filter(None, (f"**{table.title}.**", source, _sizes(table)))))
         parts.append(markdown(table))
         if table.differences:
             parts.append(_claims(table.differences))
@@ -37,7 +36,7 @@ def heading(result: Result) -> str:
 
 def markdown(table: ResultTable) -> str:
     """The rows; each metric that the paper has is followed by the paper's value."""
-    shown = [_with_paper(table, place) for place in range(len(table.columns))]
+    shown = [any(row.paper[n] is not None for row in table.rows) for n in range(len(table.columns))]
     header = [""]
     for column, paper in zip(table.columns, shown, strict=True):
         header += [column.title, "paper"] if paper else [column.title]
@@ -52,29 +51,23 @@ def spread(values: Sequence[float | None], column: Column) -> str:
     >>> spread((0.25, 0.27), Column("i2t R-P", "i2t r_precision"))
     '26.0 ± 1.4'
     """
-    found = [100 * value if column.percent else value for value in known(values)]
-    if not found:
+    shown = [100 * value if column.percent else value for value in known(values)]
+    if not shown:
         return "–"
-    middle = f"{statistics.fmean(found):.{column.digits}f}"
-    more = f" ± {statistics.stdev(found):.{column.digits}f}" if len(found) > 1 else ""
+    middle = f"{statistics.fmean(shown):.{column.digits}f}"
+    more = f" ± {statistics.stdev(shown):.{column.digits}f}" if len(shown) > 1 else ""
     return (middle + more).replace("-", "−")
 
 
 def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[str]:
     cells = []
-    for place, column in enumerate(table.columns):
-        cells.append(spread(row.values[place], column))
-        if shown[place]:
-            cells.append(_paper(row.paper[place], table.source_digits))
+    for index, column in enumerate(table.columns):
+        cells.append(spread(row.values[index], column))
+        if shown[index]:
+            value = row.paper[index]
+            text = "" if value is None else f"{value:.{table.source_digits}f}"
+            cells.append(text.replace("-", "−"))
     return cells
-
-
-def _with_paper(table: ResultTable, place: int) -> bool:
-    return any(row.paper[place] is not None for row in table.rows)
-
-
-def _paper(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
 def _about(result: Result) -> str:
@@ -87,16 +80,12 @@ def _about(result: Result) -> str:
 
 
 def spent(results: Sequence[Result]) -> str:
-    """How many runs, and how much processor time; what several results share counts once."""
+    """How many runs, and how much processor time; runs of several results count once."""
     each = {digest: run for result in results for digest, run in result.trainings.items()}
     resumed = sum(run.resumed for run in each.values())
     less = f", without what was interrupted of {resumed} of them" if resumed else ""
     minutes = sum(run.seconds for run in each.values()) / 60
     return f"{len(each)} runs, {minutes:.0f} min of processor time for training{less}"
-
-
-def _beside(table: ResultTable) -> str:
-    return f"The paper's values are those of {table.source}." if table.source else ""
 
 
 def _sizes(table: ResultTable) -> str:
@@ -112,17 +101,14 @@ def _sizes(table: ResultTable) -> str:
 
 def _claims(differences: Sequence[Difference]) -> str:
     lines = [["what the paper finds", "difference here", "in the paper", "here?"], ["---"] * 4]
-    for found in differences:
-        ours = spread(found.values, Column("", "", percent=False, digits=found.digits))
-        paper = "" if found.paper is None else f"{found.paper:+.{found.digits}f}".replace("-", "−")
-        lines.append([found.text, _signed(ours), paper, found.verdict])
+    for claim in differences:
+        ours = spread(claim.values, Column("", "", percent=False, digits=claim.digits))
+        signed = ours if ours.startswith("−") else f"+{ours}"
+        paper = "" if claim.paper is None else f"{claim.paper:+.{claim.digits}f}"
+        lines.append([claim.text, signed, paper.replace("-", "−"), claim.verdict])
     return piped(lines)
 
 
-def _signed(text: str) -> str:
-    return text if text.startswith("−") else f"+{text}"
-
-
 def piped(lines: Sequence[Sequence[str]]) -> str:
-    """Cells as a Markdown table; the second line says how columns are aligned."""
+    """Cells as a Markdown table; the second line aligns the columns."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

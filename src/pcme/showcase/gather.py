@@ -5,12 +5,12 @@ import platform
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pcme import analysis, plots, recipes
 from pcme.analysis import Number, Subject
 from pcme.core.progress import Progress, named, silent
+from pcme.core.versions import versions
 from pcme.data.problems import Problems
 from pcme.evaluation import Evaluation, evaluated
 from pcme.index.lance import engine
@@ -21,8 +21,6 @@ from pcme.uncertainty import Confidence
 
 FIRST = ("truth", "calibration", "bins", "erasing")
 """The analyses that tell most, before all others."""
-
-LIBRARIES = ("pcme", "torch", "numpy", "numba", "scipy", "pillow")
 
 
 @dataclass(frozen=True)
@@ -153,13 +151,8 @@ def _beside(split: str, result: Evaluation) -> PaperComparison | None:
 
 
 def _environment() -> Iterator[tuple[str, str]]:
-    yield "python", platform.python_version()
     yield "machine", f"{platform.system()} {platform.machine()}"
-    for name in LIBRARIES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:  # run from its source
-            yield name, "not installed"
+    yield from versions().items()
 
 
 def _commands(recipe: Recipe, run: str, split: str) -> Iterator[str]:

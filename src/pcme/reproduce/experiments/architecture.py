@@ -1,13 +1,8 @@
 """Table D.3: attention in the heads of μ and σ, and a squashed σ."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from pcme.reproduce import paper
-from pcme.reproduce.base import PCME, Claim, Column, Experiment, Plot, Row, Table, registry
-from pcme.reproduce.setups import World
-
-__all__ = ["Architecture"]
+from pcme.reproduce.base import Claim, Experiment, Plot, Row, Table, registry
+from pcme.reproduce.parts import PCME, PRECISION, PRECISIONS
 
 ATTENTION = (
     Row("neither", {**PCME, "mean_attention": False, "sigma_attention": False}, paper="neither"),
@@ -19,33 +14,29 @@ SQUASHED = (
     Row("with", {**PCME, "sigma_squashed": True}, paper="with"),
     Row("without", PCME, paper="without"),
 )
-COLUMNS = (Column("i2t R-P", "i2t r_precision"), Column("t2i R-P", "t2i r_precision"))
-PRECISION = ("i2t R-P", "t2i R-P")
+BARS = Plot("bars", "R-Precision (%)")
+
+
+def _claim(text: str, above: str, below: str) -> Claim:
+    return Claim(text, above, below, PRECISION)
 
 
 @registry.register("architecture")
-@dataclass(frozen=True)
 class Architecture(Experiment):
     """The heads: attention for μ, for σ, for both; sigmoid and layer norm in σ's."""
 
-    where: ClassVar[str] = "Table D.3"
-    differs: ClassVar[str] = "At test time J → ∞ instead of J = 7."
-
-    def tables(self, world: World) -> tuple[Table, ...]:
-        """Attention, and squashing."""
-        plot = Plot("bars", "R-Precision (%)")
-        attention = (
-            Claim("attention for both is better than for μ alone", "both", "μ alone", PRECISION),
-            Claim("attention for both is better than for neither", "both", "neither", PRECISION),
-        )
-        squashed = (Claim("an unsquashed σ is better", "without", "with", PRECISION),)
-        return (
-            Table(
-                "Which heads have local attention", ATTENTION, COLUMNS, plot, paper.ARCHITECTURE,
-                claims=attention,
+    where = "Table D.3"
+    differs = "At test time J → ∞ instead of J = 7."
+    content = (
+        Table(
+            "Which heads have local attention", ATTENTION, PRECISIONS, BARS, paper.ARCHITECTURE,
+            claims=(
+                _claim("attention for both is better than for μ alone", "both", "μ alone"),
+                _claim("attention for both is better than for neither", "both", "neither"),
             ),
-            Table(
-                "Sigmoid and LN in the σ head", SQUASHED, COLUMNS, plot, paper.SQUASHING,
-                claims=squashed,
-            ),
-        )  # fmt: skip
+        ),
+        Table(
+            "Sigmoid and LN in the σ head", SQUASHED, PRECISIONS, BARS, paper.SQUASHING,
+            claims=(_claim("an unsquashed σ is better", "without", "with"),),
+        ),
+    )  # fmt: skip

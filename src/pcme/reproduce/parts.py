@@ -1,0 +1,30 @@
+"""Rows and columns that several experiments share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pcme.reproduce.base import Column, Plot, Row
+
+PCME: Mapping[str, Any] = {"kind": "pcme", "likelihood": "sampled"}
+"""The paper's method: Eq. (1)-(3) with J = 7 samples in training."""
+MEANS: Mapping[str, Any] = {"kind": "pcme-mu"}
+
+
+def pvse(embeddings: int, negatives: str = "hardest") -> Mapping[str, Any]:
+    """PVSE with K embeddings; its margin and its other terms are the authors'."""
+    return {"kind": "pvse", "embeddings": embeddings, "negatives": negatives}
+
+
+OURS = (
+    Row("PCME, analytic (ours)", {"kind": "pcme"}),
+    Row("PCME, overlap (ours)", {"kind": "pcme-overlap"}),
+)
+
+PRECISIONS = (Column("i2t R-P", "i2t r_precision"), Column("t2i R-P", "t2i r_precision"))
+PRECISION = ("i2t R-P", "t2i R-P")
+SIGMAS = (
+    Column("images E[log σ]", "images log_sigma", "spread", percent=False, digits=2),
+    Column("captions E[log σ]", "captions log_sigma", "spread", percent=False, digits=2),
+)
+PRECISION_BARS = Plot("bars", "R-Precision (%)", columns=PRECISION)
+DIRECTIONS = {"i2t": "Images find captions", "t2i": "Captions find images"}
