@@ -6,7 +6,7 @@ import jaxtyping
 from beartype import BeartypeConf, beartype
 
 HERE = Path(__file__).parent.parent / "src" / "pcme"
-COMPILED = {"compiled", "products"}
+COMPILED = {"compiled", "topk"}
 """Modules of `kernels` that numba compiles; compiled functions cannot be wrapped."""
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float

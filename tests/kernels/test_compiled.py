@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pcme.kernels import compiled
 
@@ -90,41 +88,3 @@ def test_pair_moments_equal_the_sums():
     d2 = (left[0][:, None].astype(float) - right[0][ids]) ** 2
     expected = np.stack([s.sum(-1), (s * s).sum(-1), d2.sum(-1), (d2 * s).sum(-1)])
     np.testing.assert_allclose(compiled.pair_moments(left, right, ids, 2), expected, rtol=1e-12)
-
-
-@given(
-    seed=st.integers(0, 1000),
-    items=st.integers(1, 400),
-    width=st.integers(1, 50),
-    step=st.integers(1, 130),
-    levels=st.sampled_from([2, 5, 1000]),
-)
-def test_best_keys_are_the_first_of_a_stable_sort(seed, items, width, step, levels):
-    width = min(width, items)
-    keys = np.random.default_rng(seed).integers(-levels, levels, (3, items)).astype(np.float32)
-    best = compiled.BestKeys(3, width, 2)
-    for start in range(0, items, step):
-        best.add(np.ascontiguousarray(keys[:, start : start + step]), start)
-    order = np.argsort(-keys, axis=1, kind="stable")[:, :width]
-    found, ids = best.result()
-    np.testing.assert_array_equal(ids, order)
-    np.testing.assert_array_equal(found, np.take_along_axis(keys, order, 1))
-
-
-@given(seed=st.integers(0, 1000), items=st.integers(1, 200), k=st.integers(1, 9))
-def test_merging_blocks_keeps_ties_by_id(seed, items, k):
-    k = min(k, items)
-    scores = np.random.default_rng(seed).integers(0, 4, (2, items)).astype(np.float64)
-    best, ids = np.full((2, k), -np.inf), np.full((2, k), -1)
-    for start in range(0, items, 37):
-        compiled.merge_topk(scores[:, start : start + 37], start, best, ids, 2)
-    np.testing.assert_array_equal(ids, np.argsort(-scores, axis=1, kind="stable")[:, :k])
-
-
-def test_an_error_in_a_worker_reaches_the_caller():
-    def kernel(start, stop):
-        if start:
-            raise RuntimeError("worker")
-
-    with pytest.raises(RuntimeError, match="worker"):
-        compiled._run(kernel, 10, 2)

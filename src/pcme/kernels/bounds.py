@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pcme.embedding import Gaussian
-from pcme.kernels.analytic import STEEP, WIDE, hermite, variances
+from pcme.kernels.analytic import STEEP, WIDE, variances
+from pcme.kernels.quadrature import hermite
 
 BOUND_STRIPS = 16
 ROUNDING = 1.001

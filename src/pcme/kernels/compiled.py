@@ -1,8 +1,8 @@
-"""Compiled loops for what no matrix product can do: numpy in, numpy out, one thread a slice.
+"""Compiled loops for what no matrix product can do: numpy in, numpy out, one thread per slice.
 
 numba rather than torch.compile: no C++ compiler is needed at run time, and the first call costs
-seconds once (the machine code is cached on disk). Kernels release the GIL and are driven by our own
-thread pool, so that they obey `threads` and may be called from any thread of a server.
+seconds once (the machine code is cached on disk). Kernels release the GIL and are driven by the
+pool of `threads`, so that they obey its count and may be called from any thread of a server.
 
 The sums of the expected likelihood kernel, over the dimensions d of a pair,
 
@@ -13,24 +13,19 @@ are not finitely bilinear. Here nothing of size Q × G × D exists: the gallery 
 of variances, whose exponent is split off as an integer, so that one logarithm serves all of D.
 """
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from pcme.kernels.threads import Array, run_slices
 
 TILE = 128
 """Items in a tile; a compile-time constant, so that every item takes the same vector path and its
 result does not depend on its neighbours."""
 SURE = 40.0
-"""As in `quadrature`: a logit beyond which the sigmoid is 1 to the last digit."""
+"""As in `analytic`: a logit beyond which the sigmoid is 1 to the last digit."""
 GROUP = 4
 """Dimensions that share one division."""
 SAFE_LOG_VARIANCE = {np.dtype(np.float32): 18.0, np.dtype(np.float64): 160.0}
@@ -52,7 +47,7 @@ def kernel_sums(
     m_out = np.empty((len(mean), items), mean.dtype)
     l_out = np.empty_like(m_out)
     kernel = _sums_kernel(mean.dtype)
-    _run(lambda a, b: kernel(mean, variance, tiles, m_out, l_out, a, b), len(tiles), threads)
+    run_slices(lambda a, b: kernel(mean, variance, tiles, m_out, l_out, a, b), len(tiles), threads)
     return m_out, l_out
 
 
@@ -64,7 +59,7 @@ def kernel_gradients(
 ) -> tuple[Array, Array]:
     """(∂/∂μ, ∂/∂σ²) of Σ_ij (wM_ij M_ij + wL_ij L_ij) for the queries, [Q, D] each."""
     grad_mean, grad_variance = np.empty_like(queries[0]), np.empty_like(queries[1])
-    _run(
+    run_slices(
         lambda a, b: _gradients(*queries, *items, *weights, grad_mean, grad_variance, a, b),
         len(queries[0]),
         threads,
@@ -81,7 +76,9 @@ def pair_moments(
     """
     out = np.empty((4, ids.size))
     order = np.argsort(ids, axis=None)
-    _run(lambda a, b: _pair_moments(*queries, *items, ids, order, out, a, b), ids.size, threads)
+    run_slices(
+        lambda a, b: _pair_moments(*queries, *items, ids, order, out, a, b), ids.size, threads
+    )
     return out.reshape(4, *ids.shape)
 
 
@@ -92,52 +89,18 @@ def narrow_log_match(
     wide: float,
     threads: int,
 ) -> Array:
-    """The narrow rule of `quadrature` without temporaries; NaN for pairs that are wide.
+    """The narrow rule of `analytic` without temporaries; NaN for pairs that are wide.
 
     `classes`: for each steepness up to which it serves, the nodes z and weights of a rule.
     """
     a, b, c, d = (np.ascontiguousarray(m).reshape(-1) for m in moments)
     out = np.empty(moments[0].shape)
-    _run(
+    run_slices(
         lambda i, j: _narrow(a, b, c, d, *parameters, classes, wide, out.reshape(-1), i, j),
         out.size,
         threads,
     )
     return out
-
-
-class BestKeys:
-    """The `width` largest of a stream of float32 keys for each query; ties keep the lower id.
-
-    A key and its id become one integer that sorts by key, then by id; a buffer of twice the width
-    is cut back by quickselect whenever it is full, so an entry costs O(1) whatever the width.
-    """
-
-    def __init__(self, queries: int, width: int, threads: int) -> None:
-        self.width, self.threads = width, threads
-        self._words = np.empty((queries, 2 * width), np.int64)
-        self._count = np.zeros(queries, np.int64)
-        self._threshold = np.full(queries, -np.inf, np.float32)
-
-    def add(self, keys: Array, first_id: int) -> None:
-        """A block of keys [queries, g] for the items from `first_id` on."""
-        state = (self._words, self._count, self._threshold, self.width)
-        bits = keys.view(np.int32)
-        _run(lambda a, b: _add_keys(keys, bits, first_id, *state, a, b), len(keys), self.threads)
-
-    def result(self) -> tuple[Array, Array]:
-        """(keys, ids), [queries, width] each, the best first; needs as many items as `width`."""
-        state = (self._words, self._count, self.width)
-        _run(lambda a, b: _cut_all(*state, a, b), len(self._count), self.threads)
-        words = -np.sort(-self._words[:, : self.width], axis=1)
-        high = (words >> 32).astype(np.int32)
-        keys = np.where(high < 0, high ^ 0x7FFFFFFF, high).astype(np.int32).view(np.float32)
-        return keys, 0xFFFFFFFF - (words & 0xFFFFFFFF)
-
-
-def merge_topk(scores: Array, first_id: int, best: Array, ids: Array, threads: int) -> None:
-    """Fold a block of scores [q, g] into the best so far, in place; ties keep the lower id."""
-    _run(lambda a, b: _merge(scores, first_id, best, ids, a, b), len(scores), threads)
 
 
 def pad(mean: Array, variance: Array) -> tuple[Array, Array]:
@@ -159,24 +122,6 @@ def pack(mean: Array, variance: Array) -> Array:
         tiles[t, :, 0, : rows.stop - rows.start] = mean[rows].T
         tiles[t, :, 1, : rows.stop - rows.start] = variance[rows].T
     return tiles
-
-
-def _run(kernel: Callable[[int, int], object], rows: int, threads: int) -> None:
-    """`kernel(start, stop)` over [0, rows) in as many slices as threads."""
-    workers = max(1, min(threads, rows))
-    edges = [rows * i // workers for i in range(workers + 1)]
-    if workers == 1:
-        kernel(0, rows)
-        return
-    futures = [_pool().submit(kernel, a, b) for a, b in pairwise(edges[1:])]
-    kernel(0, edges[1])
-    for future in futures:
-        future.result()
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="pcme-fused")
 
 
 def _sums_kernel(dtype: np.dtype[Any]) -> Callable[..., None]:
@@ -337,89 +282,3 @@ def _narrow(
             v = np.exp(min(shift - max(a0 + z * (a1 + z * (a2 + z * a3)), 0.0), SURE) - top)
             total += weights[k] * v / (alpha + beta * v)
         out[n] = min(min(top, 0.0) + np.log(total), 0.0)
-
-
-@numba.njit(nogil=True, cache=True)
-def _add_keys(
-    keys: Array,
-    bits: Array,
-    first_id: int,
-    words: Array,
-    count: Array,
-    threshold: Array,
-    width: int,
-    first: int,
-    last: int,
-) -> None:
-    for q in range(first, last):
-        least, used = threshold[q], count[q]
-        for g in range(keys.shape[1]):
-            if keys[q, g] > least or used < width:
-                word = np.int64(bits[q, g])
-                if word < 0:
-                    word ^= np.int64(0x7FFFFFFF)
-                words[q, used] = (word << 32) | (np.int64(0xFFFFFFFF) - (first_id + g))
-                used += 1
-                if used == 2 * width:
-                    _cut(words[q], width)
-                    used = width
-                    high = words[q, :width].min() >> 32
-                    least = _key_of(high)
-        threshold[q], count[q] = least, used
-
-
-@numba.njit(nogil=True, cache=True)
-def _cut_all(words: Array, count: Array, width: int, first: int, last: int) -> None:
-    for q in range(first, last):
-        _cut(words[q, : count[q]], width)
-        count[q] = min(count[q], width)
-
-
-@numba.njit(nogil=True, cache=True)
-def _cut(words: Array, width: int) -> None:
-    """Quickselect: the `width` largest words come first, in any order."""
-    low, high = 0, len(words) - 1
-    while low < high:
-        a, b, c = words[low], words[(low + high) // 2], words[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = low, high
-        while i <= j:
-            while words[i] > pivot:
-                i += 1
-            while words[j] < pivot:
-                j -= 1
-            if i <= j:
-                words[i], words[j] = words[j], words[i]
-                i += 1
-                j -= 1
-        if width - 1 <= j:
-            high = j
-        elif width - 1 >= i:
-            low = i
-        else:
-            return
-
-
-@numba.njit(nogil=True, cache=True)
-def _key_of(high: int) -> float:
-    """The float32 key that `high`, the upper half of a word, stands for."""
-    word = np.empty(1, np.int32)
-    word[0] = high if high >= 0 else high ^ 0x7FFFFFFF
-    key: float = word.view(np.float32)[0]
-    return key
-
-
-@numba.njit(nogil=True, cache=True)
-def _merge(scores: Array, first_id: int, best: Array, ids: Array, first: int, last: int) -> None:
-    depth = best.shape[1]
-    for q in range(first, last):
-        threshold = best[q, depth - 1]
-        for g in range(scores.shape[1]):
-            value = scores[q, g]
-            if value > threshold:
-                k = depth - 1
-                while k > 0 and best[q, k - 1] < value:
-                    best[q, k], ids[q, k] = best[q, k - 1], ids[q, k - 1]
-                    k -= 1
-                best[q, k], ids[q, k] = value, first_id + g
-                threshold = best[q, depth - 1]

@@ -5,9 +5,6 @@ sigmoids is taken relative to the largest one, so nothing over- or underflows at
 """
 
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,6 +13,7 @@ from torch import Tensor
 
 from pcme.core.random import torch_stream
 from pcme.embedding import Embedding, Gaussian, Points
+from pcme.kernels.threads import run_each
 
 CHUNK = 16
 """Items that share one random stream; fixed, so that samples do not depend on the block size."""
@@ -38,9 +36,7 @@ def draw(
     if isinstance(items, Points):
         return items.x[start:stop]
     chunks = range(start // CHUNK, -(-stop // CHUNK))
-    parts = list(
-        _pool().map(lambda chunk: _chunk(items, chunk, samples, seed=seed, side=side), chunks)
-    )
+    parts = run_each(lambda chunk: _chunk(items, chunk, samples, seed=seed, side=side), chunks)
     skip = start - start // CHUNK * CHUNK
     return torch.cat(parts)[skip : skip + stop - start]
 
@@ -158,8 +154,3 @@ def _scaled_sigmoid(logits: Tensor, top: Tensor) -> Tensor:
     beta = torch.exp(top.clamp_max(0))[:, None]
     v = logits.sub_(top[:, None]).exp_()
     return v.div_(torch.addcmul(alpha, beta, v))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="pcme-draw")

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.kernels import compiled, overlap
+from pcme.kernels.threads import Array
 from pcme.scores.plans import Lifted, Plan, Rows
 from pcme.scores.scan import HALF_ULP, NEVER, Gallery, Scan
 
@@ -91,14 +92,14 @@ class DensityPlan(Plan):
 
 @dataclass(frozen=True)
 class _Kept:
-    tiles: compiled.Array
+    tiles: Array
     volume: Float32[Tensor, " n"]
     """γ Σ log σ."""
     widest: Float[Tensor, " d"]
     """The largest scaled variance per dimension."""
 
 
-class DensityScan(Scan[tuple[compiled.Array, compiled.Array], _Kept]):
+class DensityScan(Scan[tuple[Array, Array], _Kept]):
     """Keys: −α M − β L + γ Σ log σ₂ in single precision, for galleries that last."""
 
     def __init__(self, score: Density, gallery: Gallery) -> None:
@@ -124,7 +125,7 @@ class DensityScan(Scan[tuple[compiled.Array, compiled.Array], _Kept]):
         self._widest = torch.stack([part.widest for part in kept]).amax(0).double()
         self._volume = torch.stack([part.volume.max() for part in kept]).max().double()
 
-    def prepare(self, queries: Embedding) -> tuple[compiled.Array, compiled.Array]:
+    def prepare(self, queries: Embedding) -> tuple[Array, Array]:
         """The scaled queries, filled up."""
         mean, variance = self._scaled(queries)
         return compiled.pad(mean.numpy(), variance.numpy())
@@ -138,7 +139,7 @@ class DensityScan(Scan[tuple[compiled.Array, compiled.Array], _Kept]):
 
     def keys(
         self,
-        queries: tuple[compiled.Array, compiled.Array],
+        queries: tuple[Array, Array],
         items: Embedding,
         kept: _Kept,
         part: slice,

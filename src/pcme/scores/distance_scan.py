@@ -12,9 +12,8 @@ from jaxtyping import Float, Float32, Float64
 from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian
-from pcme.kernels import bounds
+from pcme.kernels import bounds, topk
 from pcme.kernels.analytic import TINY
-from pcme.kernels.products import products
 from pcme.scores.plans import Squash
 from pcme.scores.scan import HALF_ULP, Gallery, MakePlan, Scan
 
@@ -67,7 +66,7 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
         mean, own = items.points()[:, 0].float(), kept.own[part]
         if len(queries) == 1 and mean.device.type == "cpu":
             sides = mean.numpy(), queries[0].numpy(), own.numpy()
-            return torch.from_numpy(products(*sides, torch.get_num_threads()))[None]
+            return torch.from_numpy(topk.products(*sides, torch.get_num_threads()))[None]
         return torch.addmm(own, queries, mean.T)
 
     def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:

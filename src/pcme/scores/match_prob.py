@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError
 from pcme.kernels import analytic, compiled, sampled
+from pcme.kernels.threads import Array
 from pcme.scores.base import Score, registry, require_gaussian, require_logit
 from pcme.scores.distance_scan import DistanceScan, MatchScan
 from pcme.scores.lifts import Ann, DistanceLift
@@ -208,5 +209,5 @@ def _pairs(left: Gaussian, right: Gaussian) -> analytic.Side:
     return m1 - m2, v1 + v2
 
 
-def _rows(x: Tensor) -> compiled.Array:
+def _rows(x: Tensor) -> Array:
     return x.contiguous().numpy()

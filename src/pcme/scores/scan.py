@@ -17,7 +17,7 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian
-from pcme.kernels import compiled
+from pcme.kernels import topk
 from pcme.scores.plans import (
     MEMORY_LIMIT,
     QUERY_ROWS,
@@ -243,7 +243,7 @@ class Scan(ABC, Generic[Prepared, Kept]):
     ) -> tuple[Float32[Tensor, "q w"], Int64[Tensor, "q w"]]:
         """(keys, rows) of the items with the best keys, best first."""
         whole, prepared = self.gallery.embedding, self.prepare(queries)
-        best = compiled.BestKeys(len(queries), width, torch.get_num_threads())
+        best = topk.BestKeys(len(queries), width, torch.get_num_threads())
         step = KEY_BYTES // (4 * (len(queries) + self.key_width))
         for block, part in _parts(len(whole), max(256, step // 256 * 256)):
             chosen = None if rows is None else _within(rows, part)
@@ -406,7 +406,7 @@ def _stream(
     for columns in item_blocks(plan, count, memory_limit):
         part = plan.block(rows, columns).to(plan.queries.dtype)
         part = part.clamp_min(float(lowest))  # −∞ must still displace the filler
-        compiled.merge_topk(part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads())
+        topk.merge_topk(part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads())
     best[best == lowest] = -np.inf
     return torch.from_numpy(ids), torch.from_numpy(best)
 
