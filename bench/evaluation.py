@@ -20,7 +20,7 @@ from pcme import CaptionDataset, Gaussian, scores
 from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.dataset import NamedValues
 from pcme.data.sources import Files
-from pcme.evaluation import Evaluation, Protocol, evaluated, protocol
+from pcme.evaluation import Evaluation, Protocol, evaluate_score, protocol
 from pcme.evaluation.passes import same_either_way
 from pcme.scores import Score
 
@@ -91,7 +91,7 @@ def _timed(
     score: Score, images: Gaussian, captions: Gaussian, rules: Protocol
 ) -> tuple[float, Evaluation]:
     begin = time.perf_counter()
-    found = evaluated(score, images, captions, rules)
+    found = evaluate_score(score, images, captions, rules)
     return time.perf_counter() - begin, found
 
 
@@ -103,7 +103,7 @@ def _product(images: Gaussian, captions: Gaussian) -> float:
 
 def _shown(found: Evaluation) -> dict[str, float]:
     names = ("recall@1", "median_rank", "1k recall@1", "pmrp")
-    return {f"{way} {n}": found.way(way).figures[n] for way in ("t2i", "i2t") for n in names}
+    return {f"{way} {n}": found.direction(way).metrics[n] for way in ("t2i", "i2t") for n in names}
 
 
 def _peak() -> float:

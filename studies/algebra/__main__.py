@@ -83,7 +83,7 @@ def measured(folder: Path, split: str) -> dict[str, dict[str, dict[str, float]]]
     dataset = Aviary().load(split)
     images = embed(model, dataset, Problems()).images
     judge = Judge(model, confidence, images)
-    return compared(judge, written(model, dataset))
+    return compare_evaluations(judge, written(model, dataset))
 
 
 def written(model: Model, dataset: pcme.CaptionDataset) -> Trials:
@@ -148,7 +148,7 @@ class Judge:
         }
 
 
-def compared(judge: Judge, trials: Trials) -> dict[str, dict[str, dict[str, float]]]:
+def compare_evaluations(judge: Judge, trials: Trials) -> dict[str, dict[str, dict[str, float]]]:
     """Every operation, each in several ways."""
     return {
         "and": conjunctions(judge, trials),

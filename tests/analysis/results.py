@@ -2,7 +2,6 @@
 
 from pcme.analysis.algebra import Projected, Relation, Relations
 from pcme.analysis.bins import BinnedQueries, Curve, SigmaBins
-from pcme.analysis.bootstrap import Estimate
 from pcme.analysis.calibration import WRITTEN, Reliability, Roc
 from pcme.analysis.erasing import Spoiling, Spoilings
 from pcme.analysis.extremes import Ends, Extreme, Hit, Tails
@@ -12,6 +11,7 @@ from pcme.analysis.toy import CLASSES, Ellipse, Plane
 from pcme.analysis.truth import Against, MatchTruth, Point
 from pcme.analysis.variances import Profile, Shares, VarianceProfiles
 from pcme.analysis.words import BinWords, Placed, SideWords, Weighed, WordBins
+from pcme.evaluation.bootstrap import Estimate
 
 SOME = Estimate(0.5, 0.4, 0.6)
 NONE = Estimate(float("nan"), float("nan"), float("nan"))

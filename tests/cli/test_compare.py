@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from pcme.cli import app
 from pcme.cli.compare import _cells
-from pcme.evaluation import Direction, Evaluation, compared
+from pcme.evaluation import Direction, Evaluation, compare_evaluations
 from tests.evaluation.models import untrained
 
 
@@ -53,7 +53,7 @@ def test_a_single_class_has_no_interval():
         {"r_precision": np.ones(4)}, tuple("abcd"), 4, np.zeros(4, np.int64), np.full(4, -1)
     )
     result = Evaluation("cub/test", "csd", {}, one, one, "same")
-    (difference, _) = compared({"a": result, "b": result}).differences
+    (difference, _) = compare_evaluations({"a": result, "b": result}).differences
     assert _cells(1.0, difference, "r_precision") == ("100.00", "+0.00", "–", "1.0000")
 
 

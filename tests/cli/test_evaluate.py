@@ -70,7 +70,7 @@ def test_values_of_every_query_are_written(folder, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--split", "tset"], 'has no split "tset" - it has: train, val, test'),
+        (["--split", "tset"], 'no split "tset", it has train, val, test'),
         (["--scores", "meen"], 'Did you mean "mean"'),
     ],
 )
@@ -82,7 +82,7 @@ def test_mistakes_are_explained(folder, args, message):
 
 def test_an_impossible_folder_is_said_before_the_work(folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("pcme.evaluation.evaluate", lambda *_, **__: pytest.fail("evaluated"))
+    monkeypatch.setattr("pcme.evaluation.evaluate", lambda *_, **__: pytest.fail("evaluate_score"))
     done = run(folder, "--out", tmp_path / "file")
     assert done.exit_code == 2
     assert "cannot be the results' folder" in " ".join(done.stderr.split())

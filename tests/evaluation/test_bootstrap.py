@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 from pcme.core.random import numpy_stream
-from pcme.evaluation import Direction, Interval, intervals
-from pcme.evaluation.bootstrap import resampled
+from pcme.errors import ShapeError
+from pcme.evaluation import Direction, Estimate, intervals
+from pcme.evaluation.bootstrap import estimate, replicates, resample, spearman, weighted_mean
 
 
 def direction(clusters, folds=None, **values):
@@ -38,15 +42,15 @@ def test_each_replicate_is_the_figure_of_the_drawn_clusters():
     values = {f"recall__{k}": recalls for k in (1, 5, 10)}
     ranks = generator.integers(1, 9, 10).astype(float)
     one = direction(clusters, folds=[0] * 5 + [1] * 5, rank=ranks, **{"1k_rank": ranks}, **values)
-    names = list(one.figures)
+    names = list(one.metrics)
     assert {"1k median_rank", "rsum", "mean_rank", "recall@1"} <= set(names)
-    found = resampled(one, names, replicates=50, seed=3)
+    found = resample(one, names, replicates=50, seed=3)
     drawn = numpy_stream(3, "bootstrap").integers(4, size=(50, 4))
     for row, clusters_drawn in zip(found, drawn, strict=True):
         again = repeated(one, clusters_drawn)
         folds = [f for f in (0, 1) if f in again.folds]
         expected = {
-            name: again.figure(name)
+            name: again.metric(name)
             for name in names
             if not name.startswith("1k") or len(folds) > 1
         }
@@ -59,7 +63,7 @@ def test_blocks_of_replicates_change_nothing(monkeypatch):
     generator = np.random.default_rng(0)
     one = direction(np.arange(30) // 3, rank=generator.integers(1, 9, 30).astype(float))
     whole = intervals(one)
-    monkeypatch.setitem(resampled.__globals__, "AT_ONCE", 100)
+    monkeypatch.setitem(resample.__globals__, "AT_ONCE", 100)
     assert intervals(one) == whole
 
 
@@ -98,4 +102,53 @@ def test_what_nobody_can_answer_has_no_interval():
 
 def test_equal_values_have_no_spread():
     found = intervals(direction([1, 2, 3], recall__1=np.ones(3)))
-    assert found == {"recall@1": Interval(1.0, 1.0)}
+    assert found == {"recall@1": Estimate(1.0, 1.0, 1.0)}
+
+
+@given(st.integers(0, 10**6))
+def test_the_ranks_of_a_draw_are_those_of_the_list_it_stands_for(seed):
+    generator = np.random.default_rng(seed)
+    x, y = generator.integers(0, 6, (2, 30)).astype(float)
+    weights = generator.integers(0, 4, 30)
+    listed = np.repeat(np.arange(30), weights)
+    found = spearman(x, y)(weights.astype(float))
+    if min(np.ptp(x[listed]), np.ptp(y[listed])) == 0:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(stats.spearmanr(x[listed], y[listed]).statistic)
+
+
+def test_a_constant_has_no_order_to_agree_with():
+    assert np.isnan(spearman(np.ones(5), np.arange(5.0))(np.ones(5)))
+
+
+def test_lists_of_different_lengths_are_refused():
+    with pytest.raises(ShapeError, match="one length"):
+        spearman(np.ones(3), np.ones(4))
+
+
+def test_the_interval_of_a_mean_is_two_standard_errors_wide():
+    values = np.random.default_rng(0).normal(size=400)
+    found = estimate(weighted_mean(values), np.arange(400))
+    expected = 1.96 * values.std() / 20
+    assert found.value == pytest.approx(values.mean())
+    assert (found.high - found.low) / 2 == pytest.approx(expected, rel=0.1)
+
+
+def test_copies_within_a_cluster_do_not_make_it_surer():
+    values = np.random.default_rng(1).normal(size=50)
+    alone = estimate(weighted_mean(values), np.arange(50))
+    copied = estimate(weighted_mean(np.repeat(values, 20)), np.repeat(np.arange(50), 20))
+    assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_one_cluster_has_no_interval():
+    found = estimate(weighted_mean(np.arange(4.0)), np.zeros(4, np.int64))
+    assert found.value == 1.5
+    assert np.isnan([found.low, found.high]).all()
+
+
+def test_every_draw_has_as_many_clusters_as_there_are():
+    sizes = replicates(lambda weights: weights.sum(), np.arange(12), resamples=20)
+    assert sizes.shape == (20, 1)
+    assert (sizes == 12).all()

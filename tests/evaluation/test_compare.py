@@ -8,7 +8,15 @@ import pytest
 
 from pcme import scores
 from pcme.errors import ConfigError, DataError
-from pcme.evaluation import Direction, Evaluation, compare, compared, evaluated, protocol
+from pcme.evaluation import (
+    Direction,
+    Estimate,
+    Evaluation,
+    compare,
+    compare_evaluations,
+    evaluate_score,
+    protocol,
+)
 from pcme.evaluation.compare import checked_metric
 from tests.evaluation.models import untrained
 from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
@@ -46,15 +54,15 @@ def test_the_p_value_is_that_of_all_flips_of_clusters():
     left = generator.random(14)
     left[3] = np.nan
     right = left + 0.1 + 0.15 * generator.standard_normal(14)
-    found = compared({"a": evaluation(left, clusters), "b": evaluation(right, clusters)})
+    found = compare_evaluations({"a": evaluation(left, clusters), "b": evaluation(right, clusters)})
     exact = by_all_flips(left, right, clusters)
     assert 0.02 < exact < 0.5, "a case that says something"
     error = 5 * (exact * (1 - exact) / 10_000) ** 0.5
     for each in found.differences:
         assert each.p == pytest.approx(exact, abs=error)
-        assert each.difference == pytest.approx(np.nanmean(right) - np.nanmean(left))
+        assert each.difference.value == pytest.approx(np.nanmean(right) - np.nanmean(left))
         assert each.adjusted == each.p
-        assert each.interval.low < each.difference < each.interval.high
+        assert each.difference.low < each.difference.value < each.difference.high
 
 
 def test_runs_that_are_alike_are_rarely_told_apart():
@@ -66,7 +74,9 @@ def test_runs_that_are_alike_are_rarely_told_apart():
         left, right = (
             np.repeat(generator.random(25), 4) + 0.3 * generator.random(100) for _ in range(2)
         )
-        found = compared({"a": evaluation(left, clusters), "b": evaluation(right, clusters)})
+        found = compare_evaluations(
+            {"a": evaluation(left, clusters), "b": evaluation(right, clusters)}
+        )
         below += found.differences[0].p < 0.05
     assert below / 200 == pytest.approx(0.05, abs=5 * (0.05 * 0.95 / 200) ** 0.5)
 
@@ -77,27 +87,26 @@ def test_dependent_queries_are_not_counted_as_many():
     left, right = generator.random(10), generator.random(10)
     many = [np.repeat(side, 100) for side in (left, right)]
     clusters = np.repeat(np.arange(10), 100)
-    few = compared({"a": evaluation(left), "b": evaluation(right)}).differences[0]
-    all_of_them = compared(
+    few = compare_evaluations({"a": evaluation(left), "b": evaluation(right)}).differences[0]
+    all_of_them = compare_evaluations(
         {"a": evaluation(many[0], clusters), "b": evaluation(many[1], clusters)}
     ).differences[0]
     assert all_of_them.p == pytest.approx(few.p, abs=0.02)
-    assert all_of_them.interval.low == pytest.approx(few.interval.low)
+    assert all_of_them.difference.low == pytest.approx(few.difference.low)
 
 
 def test_a_run_does_not_differ_from_itself():
     one = evaluation([0.2, 0.4, 1.0])
-    for each in compared({"a": one, "b": one}).differences:
-        assert (each.difference, each.p) == (0, 1)
-        assert (each.interval.low, each.interval.high) == (0, 0)
+    for each in compare_evaluations({"a": one, "b": one}).differences:
+        assert (each.difference, each.p) == (Estimate(0, 0, 0), 1)
 
 
 def test_folds_count_alike_whatever_their_size():
     name, folds = "1k recall@1", [0, 1, 1, 1, -1]
     left = evaluation([0, 0, 0, 0, np.nan], folds=folds, name=name)
     right = evaluation([1, 0, 0, 1, np.nan], folds=folds, name=name)
-    each = compared({"a": left, "b": right}, name).differences[0]
-    assert each.difference == pytest.approx((1 + 1 / 3) / 2)
+    each = compare_evaluations({"a": left, "b": right}, name).differences[0]
+    assert each.difference.value == pytest.approx((1 + 1 / 3) / 2)
     # of the four ways in which the two gains can be signed, two are as far from 0
     assert each.p == pytest.approx(0.5, abs=0.03)
 
@@ -110,9 +119,9 @@ def test_several_runs_are_compared_with_the_first_and_corrected_together():
         "better": evaluation(base + 0.1 + 0.2 * generator.random(40)),
         "alike": evaluation(base + 0.1 * generator.standard_normal(40)),
     }
-    found = compared(runs)
+    found = compare_evaluations(runs)
     assert found.base == "base"
-    assert [(each.run, each.way) for each in found.differences] == [
+    assert [(each.run, each.direction) for each in found.differences] == [
         ("better", "i2t"), ("alike", "i2t"), ("better", "t2i"), ("alike", "t2i"),
     ]  # fmt: skip
     better, alike = found.differences[:2]
@@ -125,18 +134,18 @@ def test_rsum_and_mean_rank_are_compared_as_they_are_reported():
     dataset = toy(20, 5)
     images, captions = embeddings(dataset)
     rules = protocol(dataset, FOLDS_OF_4)
-    runs = {n: evaluated(scores.create(n), images, captions, rules) for n in ("mean", "kl")}
+    runs = {n: evaluate_score(scores.create(n), images, captions, rules) for n in ("mean", "kl")}
     for metric in ("rsum", "mean_rank", "1k rsum", "1k pmrp", "pmrp@1", "map@r"):
-        for each in compared(runs, metric).differences:
-            ways = [runs[name].way(each.way).figure(metric) for name in ("mean", "kl")]
-            assert each.difference == pytest.approx(ways[1] - ways[0])
+        for each in compare_evaluations(runs, metric).differences:
+            ways = [runs[name].direction(each.direction).metric(metric) for name in ("mean", "kl")]
+            assert each.difference.value == pytest.approx(ways[1] - ways[0])
             assert 0 < each.p <= 1
 
 
 def test_runs_that_were_asked_otherwise_are_refused():
     one = evaluation([0.2, 0.4])
     with pytest.raises(DataError, match="a and b were not asked the same - toy/test with 9 images"):
-        compared({"a": one, "b": replace(one, digest="other")})
+        compare_evaluations({"a": one, "b": replace(one, digest="other")})
 
 
 def test_metrics_that_are_no_mean_or_unknown_are_refused():
@@ -145,7 +154,7 @@ def test_metrics_that_are_no_mean_or_unknown_are_refused():
     with pytest.raises(ConfigError, match='Did you mean "r_precision"'):
         checked_metric("rprecision")
     with pytest.raises(ConfigError, match='no values called "pmrp" - there are: r_precision'):
-        compared({"a": evaluation([0.1, 0.2]), "b": evaluation([0.1, 0.2])}, "pmrp")
+        compare_evaluations({"a": evaluation([0.1, 0.2]), "b": evaluation([0.1, 0.2])}, "pmrp")
 
 
 def test_folders_and_files_are_compared(tmp_path):
@@ -165,12 +174,14 @@ def test_folders_and_files_are_compared(tmp_path):
 @pytest.mark.parametrize("metric", ["pmrp", "pmrp@1"])
 def test_plausible_matches_by_different_labels_are_not_compared(metric):
     dataset = toy()
-    first = evaluated(scores.create("csd"), *embeddings(dataset), dataset)
+    first = evaluate_score(scores.create("csd"), *embeddings(dataset), dataset)
     other = replace(first, labels="another")
     with pytest.raises(DataError, match="a and b were not judged by the same labels"):
-        compared({"a": first, "b": other}, metric)
-    assert compared({"a": first, "b": other}, "recall@1").differences, "labels change no recall"
-    assert compared({"a": first, "b": first}, metric).differences
+        compare_evaluations({"a": first, "b": other}, metric)
+    assert compare_evaluations({"a": first, "b": other}, "recall@1").differences, (
+        "labels change no recall"
+    )
+    assert compare_evaluations({"a": first, "b": first}, metric).differences
 
 
 def test_an_unknown_metric_names_the_prefixes():

@@ -12,9 +12,9 @@ import pytest
 from pcme import scores
 from pcme.data.dataset import CaptionDataset
 from pcme.data.sources import Files
-from pcme.evaluation import eccv, evaluated, protocol, readings
+from pcme.evaluation import eccv, evaluate_score, protocol, readings
 from pcme.evaluation.ground_truth import Relation
-from pcme.evaluation.judge import OWN, judged
+from pcme.evaluation.judge import OWN, block_metrics
 from pcme.retrieval.ranking import Ranking
 from tests.evaluation.splits import COCO, embeddings, toy
 
@@ -107,7 +107,7 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
             matrix += 1.7 * relation.matches.dense()
         matches = coco.matches()
         own_matches = (matches.T if way == "i2t" else matches)[rows]
-        values = judged(
+        values = block_metrics(
             matrix, slice(0, len(rows)), {OWN: Relation.of(own_matches), **relations}, None
         )
         means[way] = {name: np.nanmean(array) for name, array in values.items()}
@@ -157,7 +157,7 @@ def test_evaluation_takes_them_along(monkeypatch):
     score = scores.create("csd")
     rules = protocol(dataset)
     assert [note.partition(":")[0] for note in rules.notes] == ["no PMRP", "no 1K"]
-    found = evaluated(score, images, captions, rules)
+    found = evaluate_score(score, images, captions, rules)
     order = np.argsort(-score(images, captions).numpy()[2], kind="stable").tolist()
     hits = [item in (4, 5, 0) for item in order[:4]]
     values = found.i2t.values
@@ -166,7 +166,7 @@ def test_evaluation_takes_them_along(monkeypatch):
     assert values["eccv map@r"][2] == pytest.approx(sum(precisions) / 4)
     assert np.isnan(values["eccv map@r"][[0, 1, 3]]).all()
     assert np.isfinite(found.t2i.values["cxc recall@1"]).tolist() == [i in (4, 7) for i in range(8)]
-    assert "eccv recall@1" in found.i2t.figures
+    assert "eccv recall@1" in found.i2t.metrics
 
 
 def test_without_the_package_it_is_noted(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from pcme import data, load, recipes
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
-from pcme.evaluation import Evaluation, embed, evaluate, evaluated
+from pcme.evaluation import Evaluation, embed, evaluate, evaluate_score
 from tests.evaluation.models import saved, untrained
 from tests.helpers import picture
 
@@ -21,7 +21,7 @@ def test_a_run_is_judged_on_its_test_split_by_its_own_score(tmp_path):
     model = load(folder)
     split = data.create("aviary", **model.recipe.data.params).load("test")
     embedded = embed(model, split, Problems())
-    again = evaluated(model.score(), embedded.images, embedded.captions, split)
+    again = evaluate_score(model.score(), embedded.images, embedded.captions, split)
     assert found.record() == again.record()
     assert (found.dataset, found.score, found.gallery) == ("aviary/test", "overlap", 12)
     assert not report.problems

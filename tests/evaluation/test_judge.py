@@ -6,7 +6,7 @@ import pytest
 from pcme import Matches
 from pcme.errors import DataError
 from pcme.evaluation.ground_truth import Relation
-from pcme.evaluation.judge import OWN, _best, judged
+from pcme.evaluation.judge import OWN, _best, block_metrics
 from pcme.retrieval.ranking import top_ids
 
 
@@ -25,4 +25,4 @@ def test_the_best_are_those_of_a_full_sort(depth, values, dtype):
 def test_judging_refuses_what_has_no_order():
     relation = {OWN: Relation.of(Matches.from_dense(np.eye(2, dtype=bool)))}
     with pytest.raises(DataError, match="must not be NaN"):
-        judged(np.array([[np.nan, 1.0], [0.0, 1.0]]), slice(0, 2), relation, None)
+        block_metrics(np.array([[np.nan, 1.0], [0.0, 1.0]]), slice(0, 2), relation, None)

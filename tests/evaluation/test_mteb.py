@@ -10,7 +10,7 @@ import torch
 from pcme import data, load
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError
-from pcme.evaluation import embed, evaluated
+from pcme.evaluation import embed, evaluate_score
 from pcme.evaluation.mteb import MtebModel
 from tests.evaluation.models import untrained
 
@@ -154,12 +154,12 @@ def test_mteb_runs_a_task_and_finds_what_evaluation_finds(folder, split, tmp_pat
         assert isinstance(model, getattr(importlib.import_module("mteb.models"), kind))
     own = load(folder)
     embedded = embed(own, split, Problems())
-    ours = evaluated(own.score(), embedded.images, embedded.captions, split)
+    ours = evaluate_score(own.score(), embedded.images, embedded.captions, split)
     for way in ("t2i", "i2t"):
         task = local_task(split, way)
         result = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
         (figures,) = result.task_results[0].scores["test"]
-        values = ours.way(way).figures
+        values = ours.direction(way).metrics
         assert figures["precision_at_1"] == pytest.approx(values["recall@1"], abs=1e-5)
         assert figures["hit_rate_at_5"] == pytest.approx(values["recall@5"], abs=1e-5)
         assert figures["main_score"] == figures["ndcg_at_10"]

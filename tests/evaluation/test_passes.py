@@ -6,7 +6,7 @@ import torch
 
 from pcme import Matches, Points, scores
 from pcme.errors import DataError
-from pcme.evaluation import evaluated, protocol, retrieval
+from pcme.evaluation import evaluate_score, protocol, retrieval
 from pcme.evaluation.passes import same_either_way
 from pcme.retrieval import metrics
 from pcme.retrieval.plausible import RADII
@@ -85,7 +85,7 @@ def test_every_value_of_either_direction_is_that_of_a_loop(classes):
     dataset = dataset.matching_class() if classes else dataset
     assert not dataset.labelled.all(), "some image should have no label"
     images, captions = embeddings(dataset)
-    found = evaluated(SCORE, images, captions, dataset)
+    found = evaluate_score(SCORE, images, captions, dataset)
     labels, owner = dataset.labels.values, dataset.caption_image
     truth = dataset.matches().dense()
     t2i = looped(SCORE(captions, images), truth, labels[owner], labels)
@@ -98,7 +98,7 @@ def test_every_value_of_either_direction_is_that_of_a_loop(classes):
 def test_folds_of_coco_are_the_same_metrics_within_each_fold():
     dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
-    found = evaluated(SCORE, images, captions, protocol(dataset, FOLDS_OF_4))
+    found = evaluate_score(SCORE, images, captions, protocol(dataset, FOLDS_OF_4))
     labels, owner = dataset.labels.values, dataset.caption_image
     truth, matrix = dataset.matches().dense(), SCORE(captions, images)
     means = []
@@ -111,22 +111,24 @@ def test_folds_of_coco_are_the_same_metrics_within_each_fold():
         means.append({name: np.nanmean(values) for name, values in part.items()})
     for name in ("recall@1", "r_precision", "pmrp", "pmrp@2"):
         expected = np.mean([mean[name] for mean in means])
-        assert found.t2i.figures[f"1k {name}"] == pytest.approx(expected)
-    assert found.t2i.figures["1k mean_rank"] == pytest.approx(np.mean([m["rank"] for m in means]))
+        assert found.t2i.metrics[f"1k {name}"] == pytest.approx(expected)
+    assert found.t2i.metrics["1k mean_rank"] == pytest.approx(np.mean([m["rank"] for m in means]))
 
 
 def test_blocks_change_nothing(monkeypatch):
     dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
     rules = protocol(dataset, FOLDS_OF_4)
-    whole = evaluated(SCORE, images, captions, rules)
+    whole = evaluate_score(SCORE, images, captions, rules)
     monkeypatch.setattr("pcme.evaluation.passes.ROWS", 7)
     monkeypatch.setattr("pcme.scores.plans.QUERY_ROWS", 7)  # neither folds nor images end there
     steps = []
-    parts = evaluated(SCORE, images, captions, rules, progress=lambda *step: steps.append(step))
+    parts = evaluate_score(
+        SCORE, images, captions, rules, progress=lambda *step: steps.append(step)
+    )
     assert len(steps) == 15 + 3
     for way in ("i2t", "t2i"):
-        assert_same(parts.way(way).values, whole.way(way).values)
+        assert_same(parts.direction(way).values, whole.direction(way).values)
 
 
 def test_no_block_is_scored_twice(monkeypatch):
@@ -142,7 +144,7 @@ def test_no_block_is_scored_twice(monkeypatch):
     monkeypatch.setattr(LiftedPlan, "block", counted)
     for name, times in (("csd", 1), ("kl", 2)):  # kl is another matrix from the other side
         scored.clear()
-        evaluated(scores.create(name), images, captions, protocol(dataset, FOLDS_OF_4))
+        evaluate_score(scores.create(name), images, captions, protocol(dataset, FOLDS_OF_4))
         assert sum(block.numel() for block in scored) == times * 20 * 100
 
 
@@ -170,18 +172,18 @@ def test_a_matrix_that_is_too_large_to_keep_is_scored_again(monkeypatch):
     dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
     rules = protocol(dataset, FOLDS_OF_4)
-    whole = evaluated(SCORE, images, captions, rules)
+    whole = evaluate_score(SCORE, images, captions, rules)
     monkeypatch.setattr("pcme.evaluation.passes.HELD_BYTES", 20 * 100 * 4 - 1)
-    again = evaluated(SCORE, images, captions, rules)
+    again = evaluate_score(SCORE, images, captions, rules)
     for way in ("i2t", "t2i"):
-        assert_same(again.way(way).values, whole.way(way).values)
+        assert_same(again.direction(way).values, whole.direction(way).values)
 
 
 def test_progress_counts_the_queries_of_both_ways():
     dataset = toy()
     steps = []
     images, captions = embeddings(dataset)
-    evaluated(SCORE, images, captions, dataset, progress=lambda *step: steps.append(step))
+    evaluate_score(SCORE, images, captions, dataset, progress=lambda *step: steps.append(step))
     assert steps == [("queries", 20, 30), ("queries", 30, 30)]
 
 
@@ -202,7 +204,7 @@ def test_a_truncated_ranking_cannot_give_r_precision():
 
 def test_results_name_the_score_and_its_parameters():
     dataset = toy()
-    found = evaluated(scores.create("csd_prob", scale=2.0), *embeddings(dataset), dataset)
+    found = evaluate_score(scores.create("csd_prob", scale=2.0), *embeddings(dataset), dataset)
     assert (found.score, found.parameters) == ("csd_prob", {"scale": 2.0, "shift": 5.0})
     assert [scores.create(name).name for name in scores.names()] == scores.names()
     assert found.dataset == "toy/test"

@@ -7,7 +7,7 @@ import pytest
 
 from pcme import scores
 from pcme.errors import ConfigError, FormatError
-from pcme.evaluation import Direction, Evaluation, evaluated, protocol
+from pcme.evaluation import Direction, Evaluation, evaluate_score, protocol
 from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
 
 
@@ -24,31 +24,31 @@ def direction(folds=None, **values):
 def found():
     dataset = toy(20, 5, density=0.3)
     score = scores.create("csd_prob", scale=1.0)
-    return evaluated(score, *embeddings(dataset), protocol(dataset, FOLDS_OF_4))
+    return evaluate_score(score, *embeddings(dataset), protocol(dataset, FOLDS_OF_4))
 
 
 def test_figures_are_means_of_what_has_an_answer():
     one = direction(r_precision=[0.5, np.nan, 1.0], rank=[1, np.nan, 4])
-    assert one.figures == {"r_precision": 0.75, "median_rank": 2, "mean_rank": 2.5}
+    assert one.metrics == {"r_precision": 0.75, "median_rank": 2, "mean_rank": 2.5}
 
 
 def test_nothing_that_can_be_answered_has_no_figure(found):
     one = direction(r_precision=[np.nan, np.nan])
-    assert np.isnan(one.figures["r_precision"])
+    assert np.isnan(one.metrics["r_precision"])
     with_nothing = Evaluation("toy/test", "csd", {}, one, one, "0")
     assert with_nothing.record()["i2t"] == {"r_precision": None}
 
 
 def test_rsum_sums_three_recalls_of_either_way(found):
-    recalls = [found.i2t.figures[f"recall@{k}"] for k in (1, 5, 10)]
-    assert found.i2t.figures["rsum"] == pytest.approx(sum(recalls))
-    assert found.rsum == pytest.approx(100 * (sum(recalls) + found.t2i.figures["rsum"]))
-    assert "1k rsum" in found.i2t.figures
+    recalls = [found.i2t.metrics[f"recall@{k}"] for k in (1, 5, 10)]
+    assert found.i2t.metrics["rsum"] == pytest.approx(sum(recalls))
+    assert found.rsum == pytest.approx(100 * (sum(recalls) + found.t2i.metrics["rsum"]))
+    assert "1k rsum" in found.i2t.metrics
 
 
 def test_folds_of_different_sizes_count_alike():
     one = direction(folds=[0, 1, 1, 1, -1], **{"1_k_recall__1": [1, 0, 0, 0, np.nan]})
-    assert one.figures == {"1k recall@1": 0.5}
+    assert one.metrics == {"1k recall@1": 0.5}
 
 
 def test_the_record_has_exactly_what_programs_read(found):
@@ -67,7 +67,7 @@ def test_a_saved_evaluation_comes_back_bit_for_bit(found, tmp_path):
     again = Evaluation.load(path)
     assert again.record() == found.record()
     for way in ("i2t", "t2i"):
-        left, right = found.way(way), again.way(way)
+        left, right = found.direction(way), again.direction(way)
         assert (left.ids, left.gallery) == (right.ids, right.gallery)
         assert list(left.values) == list(right.values)
         for name, values in left.values.items():

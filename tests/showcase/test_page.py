@@ -53,7 +53,7 @@ def test_it_needs_nothing_but_itself(report):
 
 def test_it_says_the_figures(report):
     text = " ".join(read(page(report)).text)
-    value = 100 * report.evaluation.t2i.figures["r_precision"]
+    value = 100 * report.evaluation.t2i.metrics["r_precision"]
     assert f"{value:.1f} %" in text
     assert "pcme train aviary-tiny" in text
     assert report.captions[-1].text in text

@@ -21,7 +21,6 @@ from pcme.analysis.base import (
     Subject,
     registry,
 )
-from pcme.analysis.bootstrap import Estimate, estimated, mean
 from pcme.analysis.geometry import Shape, add_ellipse, cover, main_plane, project
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
@@ -30,6 +29,7 @@ from pcme.data.images.transforms import cutmix, erase
 from pcme.data.text.tokens import erase_words
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
+from pcme.evaluation.bootstrap import Estimate, estimate, weighted_mean
 from pcme.plots import charts, style
 from pcme.scores.combine import product
 from pcme.uncertainty.perturbation import embed_words
@@ -246,8 +246,8 @@ def related(
     margin = _margin(covers)
     typical = int(np.argsort(margin, kind="stable")[len(margin) // 2])
     example = project([(label, items[typical]) for label, items in shown], main_plane(among))
-    forward, backward, chance = (estimated(mean(values), clusters) for values in covers)
-    holds = estimated(mean((margin > 0).astype(np.float64)), clusters)
+    forward, backward, chance = (estimate(weighted_mean(values), clusters) for values in covers)
+    holds = estimate(weighted_mean((margin > 0).astype(np.float64)), clusters)
     shapes = Projected(example, texts[typical])
     return Relation(name, *names, len(inner), forward, backward, chance, holds, shapes)
 

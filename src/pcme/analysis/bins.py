@@ -9,11 +9,10 @@ from jaxtyping import Float, Float64, Int, Int64
 from scipy import stats
 
 from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry
-from pcme.analysis.bootstrap import Estimate, estimated, replicates, spearman
 from pcme.core.progress import Progress, silent
 from pcme.embedding import Gaussian
 from pcme.errors import DataError
-from pcme.evaluation.bootstrap import percentiles
+from pcme.evaluation.bootstrap import Estimate, estimate, percentiles, replicates, spearman
 from pcme.plots import charts, style
 from pcme.retrieval import metrics
 from pcme.retrieval.matches import Matches
@@ -162,14 +161,13 @@ def _curve(
     drawn = replicates(means, clusters)
     spans = [percentiles(column) for column in drawn.T]
     found = means(np.ones(len(values)))
-    order = percentiles(_orders(drawn))
     return Curve(
         metric,
         tuple(found.tolist()),
-        tuple(span.low for span in spans),
-        tuple(span.high for span in spans),
-        Estimate(float(_orders(found[None])[0]), order.low, order.high),
-        estimated(spearman(widths, values), clusters),
+        tuple(low for low, _ in spans),
+        tuple(high for _, high in spans),
+        Estimate(float(_orders(found[None])[0]), *percentiles(_orders(drawn))),
+        estimate(spearman(widths, values), clusters),
     )
 
 

@@ -18,8 +18,8 @@ from pcme.analysis.base import (
     Subject,
     registry,
 )
-from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
 from pcme.core.progress import Progress, part_of, silent
+from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
 from pcme.plots import charts, style
 from pcme.uncertainty.perturbation import RATIOS, chosen, spoiled_captions, spoiled_images
 
@@ -137,8 +137,8 @@ def curve(
         tuple(widths.mean(0).tolist()),
         tuple(low.tolist()),
         tuple(high.tolist()),
-        estimated(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
-        estimated(mean(rises), clusters),
+        estimate(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
+        estimate(weighted_mean(rises), clusters),
     )
 
 

@@ -17,11 +17,11 @@ from pcme.analysis.base import (
     Subject,
     registry,
 )
-from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.errors import DataError
+from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
 from pcme.plots import style
 from pcme.uncertainty.perturbation import embed_words, width
 
@@ -165,8 +165,8 @@ class Influence(Analysis[WordInfluences]):
             len(left),
             tuple(sorted(words, key=lambda word: (-word.log_sigma, word.word))),
             tuple(_telling(left, self.examples)),
-            estimated(mean((log_sigma > 0).astype(np.float64)), clusters),
-            estimated(spearman(log_sigma, log_p), clusters),
+            estimate(weighted_mean((log_sigma > 0).astype(np.float64)), clusters),
+            estimate(spearman(log_sigma, log_p), clusters),
         )
 
 

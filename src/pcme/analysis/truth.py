@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from pcme.analysis.base import PROBABILITY, Analysis, Number, Result, Subject, registry
-from pcme.analysis.bootstrap import Estimate, estimated, mean, spearman
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
+from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
 from pcme.plots import charts, style
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
@@ -137,7 +137,7 @@ class Truth(Analysis[MatchTruth]):
         some = counts > 0
         sigma = width(subject.captions) if subject.has_sigma else None
         off = np.abs(np.log(np.maximum(expected[some], np.finfo(np.float64).tiny) / counts[some]))
-        log_off = estimated(mean(off), clusters[some])
+        log_off = estimate(weighted_mean(off), clusters[some])
         factors = (float(np.exp(x)) for x in (log_off.value, log_off.low, log_off.high))
         return MatchTruth(
             int(np.count_nonzero(some)),
@@ -175,7 +175,7 @@ class Truth(Analysis[MatchTruth]):
             tuple(low.tolist()),
             tuple(middle.tolist()),
             tuple(high.tolist()),
-            estimated(spearman(values, counts.astype(np.float64)), clusters),
+            estimate(spearman(values, counts.astype(np.float64)), clusters),
         )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from pcme.analysis.base import SIGMA, WORDS, Analysis, Number, Result, Subject, registry
-from pcme.analysis.bootstrap import Estimate, estimated, spearman
 from pcme.core.progress import Progress, silent
 from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
+from pcme.evaluation.bootstrap import Estimate, estimate, spearman
 from pcme.plots import style
 from pcme.uncertainty.perturbation import width
 
@@ -163,7 +163,7 @@ class Words(Analysis[WordBins]):
             bins,
             tuple(ranked[: self.top]),
             tuple(reversed(ranked[-self.top :])),
-            estimated(spearman(widths, said), clusters),
+            estimate(spearman(widths, said), clusters),
         )
 
     def _bin(

@@ -12,12 +12,12 @@ import typer
 from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from pcme.evaluation import Comparison, Difference, Interval
-    from pcme.evaluation.results import Way
+    from pcme.evaluation import Comparison, Difference, Estimate
+    from pcme.evaluation.results import DirectionName
 
 __all__ = ["register"]
 
-WAYS: dict[Way, str] = {"i2t": "images → captions", "t2i": "captions → images"}
+DIRECTIONS: dict[DirectionName, str] = {"i2t": "images → captions", "t2i": "captions → images"}
 
 
 def register(app: typer.Typer) -> None:
@@ -70,17 +70,17 @@ def _record(found: Comparison) -> dict[str, Any]:
             {
                 "run": name,
                 "score": result.score,
-                "i2t": _finite(result.i2t.figure(found.metric)),
-                "t2i": _finite(result.t2i.figure(found.metric)),
+                "i2t": _finite(result.i2t.metric(found.metric)),
+                "t2i": _finite(result.t2i.metric(found.metric)),
             }
             for name, result in results
         ],
         "differences": [
             {
                 "run": each.run,
-                "direction": each.way,
-                "difference": _finite(each.difference),
-                "interval": [_finite(each.interval.low), _finite(each.interval.high)],
+                "direction": each.direction,
+                "difference": _finite(each.difference.value),
+                "interval": [_finite(each.difference.low), _finite(each.difference.high)],
                 "p": each.p,
                 "p_holm": each.adjusted,
             }
@@ -97,7 +97,7 @@ def _finite(value: float) -> float | None:
 def _print(found: Comparison) -> None:
     first = found.results[found.base]
     typer.echo(f"{first.dataset}: {first.gallery:,} images, {first.queries:,} captions")
-    rows = [row for way, title in WAYS.items() for row in _rows(found, way, title)]
+    rows = [row for way, title in DIRECTIONS.items() for row in _rows(found, way, title)]
     unit = "" if found.metric.endswith("rank") else ", %"
     p = "p (Holm)" if len(found.results) > 2 else "p"
     print_table(("run", found.metric + unit, "difference", "95 % interval", p), rows)
@@ -107,12 +107,12 @@ def _print(found: Comparison) -> None:
     )
 
 
-def _rows(found: Comparison, way: Way, title: str) -> Iterator[tuple[str, ...]]:
+def _rows(found: Comparison, way: DirectionName, title: str) -> Iterator[tuple[str, ...]]:
     """A direction's title, then a line for each run."""
     yield (title, "", "", "", "")
-    changes = {each.run: each for each in found.differences if each.way == way}
+    changes = {each.run: each for each in found.differences if each.direction == way}
     for name, shown in _short_names(list(found.results)).items():
-        figure = found.results[name].way(way).figure(found.metric)
+        figure = found.results[name].direction(way).metric(found.metric)
         yield (f"  {shown}", *_cells(figure, changes.get(name), found.metric))
 
 
@@ -128,13 +128,13 @@ def _cells(figure: float, change: Difference | None, metric: str) -> tuple[str, 
         return (f"{factor * figure:.2f}", "", "", "")
     return (
         f"{factor * figure:.2f}",
-        f"{factor * change.difference:+.2f}",
-        _interval(change.interval, factor),
+        f"{factor * change.difference.value:+.2f}",
+        _interval(change.difference, factor),
         f"{change.adjusted:.4f}",
     )
 
 
-def _interval(span: Interval, factor: int) -> str:
+def _interval(span: Estimate, factor: int) -> str:
     """A dash where a single class says nothing of others."""
     if math.isnan(span.low):
         return "–"

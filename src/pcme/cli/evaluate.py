@@ -13,7 +13,7 @@ from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_ta
 from pcme.core import files
 
 if TYPE_CHECKING:
-    from pcme.evaluation import Evaluation, EvaluationReport, Interval
+    from pcme.evaluation import Estimate, Evaluation, EvaluationReport
 
 __all__ = ["register"]
 
@@ -100,7 +100,7 @@ def _print_one(result: Evaluation) -> None:
     """Every figure of one score, both ways."""
     from pcme.evaluation import intervals
 
-    ways = [(way.figures, intervals(way)) for way in (result.i2t, result.t2i)]
+    ways = [(way.metrics, intervals(way)) for way in (result.i2t, result.t2i)]
     names = list(dict.fromkeys(name for figures, _ in ways for name in figures))
     rows = [
         (_title(name), *(_cell(name, figures, spans) for figures, spans in ways)) for name in names
@@ -117,7 +117,7 @@ def _print_several(report: EvaluationReport) -> None:
     shown = ("r_precision", "recall@1")
     rows = []
     for result, cost in zip(report.results, report.costs, strict=True):
-        ways = [(way.figures, intervals(way, shown)) for way in (result.i2t, result.t2i)]
+        ways = [(way.metrics, intervals(way, shown)) for way in (result.i2t, result.t2i)]
         cells = [_short(figures[name], spans[name]) for figures, spans in ways for name in shown]
         work = "–" if cost.work is None else f"{cost.work:,}"
         rows.append((result.score, *cells, f"{cost.numbers:,}", f"{cost.bytes:,}", work))
@@ -142,7 +142,7 @@ def _title(name: str) -> str:
     return f"{prefix.upper()} {NAMES.get(base, base)}".strip()
 
 
-def _short(value: float, span: Interval) -> str:
+def _short(value: float, span: Estimate) -> str:
     """ "26.3±1.1", in per cent."""
     if math.isnan(value):
         return "–"
@@ -150,7 +150,7 @@ def _short(value: float, span: Interval) -> str:
     return f"{100 * value:.1f}" + ("" if math.isnan(half) else f"±{100 * half:.1f}")
 
 
-def _cell(name: str, figures: Mapping[str, float], spans: Mapping[str, Interval]) -> str:
+def _cell(name: str, figures: Mapping[str, float], spans: Mapping[str, Estimate]) -> str:
     """ "26.3 [25.1, 27.4]", or a dash where there is nothing to say."""
     if name not in figures or math.isnan(figures[name]):
         return "–"

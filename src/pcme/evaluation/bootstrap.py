@@ -1,40 +1,80 @@
-"""Intervals: how far a figure may be from that of other queries of the same kind.
+"""Bootstrap: confidence intervals over draws of independent clusters.
 
-The bootstrap draws queries with replacement and computes the figure again. Queries of one class, or
-captions of one image, share what makes them hard, so whole classes (images where there are none)
-are drawn, never single queries: intervals that ignored this would be too narrow. What they say is
-of queries, not of trainings: another seed's model is another matter.
+The bootstrap draws items with replacement and computes a statistic again. Items of one class, and
+captions of one image, share what makes them hard, so whole clusters are drawn, never single items:
+intervals that ignored this would be too narrow. Intervals are of items, not of trainings: another
+seed's model is another matter.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int, Int64
 
 from pcme.core.random import numpy_stream
-from pcme.evaluation.results import FOLDED, RECALLS, Direction, figure_names, split_name
-
-__all__ = ["REPLICATES", "Interval", "intervals", "percentiles", "resampled"]
+from pcme.errors import ShapeError
+from pcme.evaluation.results import FOLDED, RECALLS, Direction, metric_names, split_name
 
 LEVEL = 0.95
 REPLICATES = 2000
-
+RESAMPLES = 1000
+"""Replicates of a statistic that is computed draw by draw."""
+FEWEST = 2
+"""A single cluster says nothing about others."""
 AT_ONCE = 2**23
 """Numbers held at a time: replicates come in blocks, so that memory stays bounded."""
 
 PerQuery = Float64[np.ndarray, " q"]
-Weights = Float64[np.ndarray, "r c"]
-"""How often each cluster was drawn, replicate by replicate."""
+Counts = Float64[np.ndarray, "r c"]
+"""How often each cluster was drawn, per replicate."""
+Weights = Float64[np.ndarray, " n"]
+"""How often each item was drawn."""
+Statistic = Callable[[Weights], float | Float64[np.ndarray, " k"]]
 
 
 @dataclass(frozen=True)
-class Interval:
-    """From `low` to `high`; both NaN where a single cluster says nothing of others."""
+class Estimate:
+    """A value and its 95 % interval, which is NaN where there is only one cluster."""
 
+    value: float
     low: float
     high: float
+
+
+def estimate(
+    statistic: Callable[[Weights], float],
+    clusters: Int[np.ndarray, " n"],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:
+    """Return a statistic of all items with its percentile interval over draws of clusters.
+
+    >>> result = estimate(weighted_mean(np.arange(8.0)), np.arange(8))
+    >>> result.value, result.low < 3.5 < result.high
+    (3.5, True)
+    """
+    drawn = replicates(statistic, clusters, resamples=resamples, seed=seed)
+    return Estimate(float(statistic(np.ones(len(clusters)))), *percentiles(drawn[:, 0]))
+
+
+def replicates(
+    statistic: Statistic,
+    clusters: Int[np.ndarray, " n"],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Float64[np.ndarray, "r k"]:
+    """Return the statistic of each draw: as many clusters as there are, with replacement."""
+    kinds, cluster = np.unique(clusters, return_inverse=True)
+    if len(kinds) < FEWEST:
+        width = np.size(statistic(np.ones(len(clusters))))
+        return np.full((resamples, width), np.nan)
+    blocks = _draws(len(kinds), resamples, numpy_stream(seed, "analysis", "bootstrap"))
+    rows = [np.atleast_1d(statistic(drawn[cluster])) for block in blocks for drawn in block]
+    return np.stack(rows).astype(np.float64)
 
 
 def intervals(
@@ -44,49 +84,82 @@ def intervals(
     level: float = LEVEL,
     replicates: int = REPLICATES,
     seed: int = 0,
-) -> dict[str, Interval]:
-    """The percentile bootstrap interval of each figure called by `names` (all of them by default).
+) -> dict[str, Estimate]:
+    """Return the metrics called by `names` (all by default) with their bootstrap intervals.
 
     >>> values = {"recall@1": np.array([0.0, 1.0, 1.0, 1.0])}
     >>> alone = np.arange(4)
     >>> intervals(Direction(values, ("a", "b", "c", "d"), 9, alone, 0 * alone - 1))
-    {'recall@1': Interval(low=0.25, high=1.0)}
+    {'recall@1': Estimate(value=0.75, low=0.25, high=1.0)}
     """
-    wanted = list(figure_names(direction.values) if names is None else names)
-    found = resampled(direction, wanted, replicates=replicates, seed=seed)
-    return {name: percentiles(found[:, i], level) for i, name in enumerate(wanted)}
+    wanted = list(metric_names(direction.values) if names is None else names)
+    drawn = resample(direction, wanted, replicates=replicates, seed=seed)
+    return {
+        name: Estimate(direction.metric(name), *percentiles(drawn[:, i], level))
+        for i, name in enumerate(wanted)
+    }
 
 
-def resampled(
+def resample(
     direction: Direction, names: Sequence[str], *, replicates: int = REPLICATES, seed: int = 0
 ) -> Float64[np.ndarray, "r f"]:
-    """Each figure of each replicate; directions with the same clusters get the same draws.
+    """Return each metric of each replicate; directions with the same clusters get the same draws.
 
-    NaN where nothing that was drawn has a right answer, and everywhere when there is one cluster.
+    NaN where nothing that was drawn has a relevant item, and everywhere with a single cluster.
     """
     kinds, cluster = np.unique(direction.clusters, return_inverse=True)
-    if len(kinds) < 2:
+    if len(kinds) < FEWEST:
         return np.full((replicates, len(names)), np.nan)
-    blocks = _draws(len(kinds), replicates, seed, max(1, AT_ONCE // len(direction)))
-    parts = [[_figure(direction, name, drawn, cluster) for name in names] for drawn in blocks]
+    blocks = _draws(len(kinds), replicates, numpy_stream(seed, "bootstrap"), len(direction))
+    parts = [[_metric(direction, name, drawn, cluster) for name in names] for drawn in blocks]
     return np.concatenate([np.stack(part, axis=1) for part in parts])
 
 
-def percentiles(values: Float64[np.ndarray, " r"], level: float = LEVEL) -> Interval:
-    """The middle `level` of some values, NaN aside.
+def percentiles(values: Float64[np.ndarray, " r"], level: float = LEVEL) -> tuple[float, float]:
+    """Return the ends of the middle `level` of some values, NaN aside.
 
     >>> percentiles(np.arange(101.0), 0.5)
-    Interval(low=25.0, high=75.0)
+    (25.0, 75.0)
     """
     known = values[~np.isnan(values)]
     if not len(known):
-        return Interval(math.nan, math.nan)
-    return Interval(*np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist())
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return low, high
 
 
-def _draws(clusters: int, replicates: int, seed: int, at_once: int) -> Iterator[Weights]:
-    """Blocks of weights: as many clusters as there are, drawn with replacement."""
-    generator = numpy_stream(seed, "bootstrap")
+def weighted_mean(values: Float[np.ndarray, " n"]) -> Callable[[Weights], float]:
+    """Return the mean of the items as often as they were drawn, as a function of the draw."""
+    return lambda weights: float(np.average(values, weights=weights))
+
+
+def spearman(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Callable[[Weights], float]:
+    """Return Spearman's ρ as a function of the draw; NaN where either side is constant.
+
+    The ranks of a draw follow from counts in the order of all items: nothing is sorted again.
+
+    >>> round(spearman(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0]))(np.ones(3)), 6)
+    0.5
+    """
+    if x.shape != y.shape or x.ndim != 1:
+        raise ShapeError(f"x and y: must be lists of one length, got {x.shape} and {y.shape}.")
+    orders = [np.unique(values, return_inverse=True)[1] for values in (x, y)]
+
+    def statistic(weights: Weights) -> float:
+        first, second = (_ranks(order, weights) for order in orders)
+        return _correlation(first, second, weights)
+
+    return statistic
+
+
+def _draws(
+    clusters: int, replicates: int, generator: np.random.Generator, held: int | None = None
+) -> Iterator[Counts]:
+    """Blocks of counts: as many clusters as there are, drawn with replacement.
+
+    `held` numbers per replicate are what a block's user holds.
+    """
+    at_once = max(1, AT_ONCE // (held or clusters))
     for start in range(0, replicates, at_once):
         count = min(at_once, replicates - start)
         drawn = generator.integers(clusters, size=(count, clusters))
@@ -95,13 +168,13 @@ def _draws(clusters: int, replicates: int, seed: int, at_once: int) -> Iterator[
         yield weights.reshape(count, clusters).astype(np.float64)
 
 
-def _figure(
-    direction: Direction, name: str, weights: Weights, cluster: Int64[np.ndarray, " q"]
+def _metric(
+    direction: Direction, name: str, weights: Counts, cluster: Int64[np.ndarray, " q"]
 ) -> Float64[np.ndarray, " r"]:
-    """`Direction.figure` with each query counted as often as its cluster was drawn."""
+    """`Direction.metric` with each query counted as often as its cluster was drawn."""
     prefix, base = split_name(name)
     if base == "rsum":
-        parts = [_figure(direction, prefix + part, weights, cluster) for part in RECALLS]
+        parts = [_metric(direction, prefix + part, weights, cluster) for part in RECALLS]
         return np.asarray(np.sum(parts, axis=0))
     ranks = base in ("median_rank", "mean_rank")
     values = direction.of(prefix + ("rank" if ranks else base))
@@ -122,7 +195,7 @@ def _parts(direction: Direction, name: str) -> list[Bool[np.ndarray, " q"]]:
 
 
 def _means(
-    values: PerQuery, weights: Weights, cluster: Int64[np.ndarray, " q"]
+    values: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]
 ) -> Float64[np.ndarray, " r"]:
     known = ~np.isnan(values)
     sums, counts = (
@@ -133,7 +206,7 @@ def _means(
 
 
 def _medians(
-    ranks: PerQuery, weights: Weights, cluster: Int64[np.ndarray, " q"]
+    ranks: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]
 ) -> Float64[np.ndarray, " r"]:
     """The median of ranks that count as often as drawn, rounded down as the protocol does."""
     known = np.flatnonzero(~np.isnan(ranks))
@@ -145,3 +218,21 @@ def _medians(
     last = len(order) - 1
     middle = (ranks[order[lower.clip(max=last)]] + ranks[order[upper.clip(max=last)]]) / 2
     return np.where(reached[:, -1] > 0, np.floor(middle), np.nan)
+
+
+def _ranks(order: Int64[np.ndarray, " n"], weights: Weights) -> Float64[np.ndarray, " n"]:
+    """The middle rank of each value, in a list where each item stands as often as it weighs."""
+    counts = np.bincount(order, weights)
+    middle: Float64[np.ndarray, " v"] = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(middle[order])
+
+
+def _correlation(
+    x: Float64[np.ndarray, " n"], y: Float64[np.ndarray, " n"], weights: Weights
+) -> float:
+    drawn = weights > 0
+    if min(np.ptp(x[drawn]), np.ptp(y[drawn])) == 0:
+        return float("nan")
+    x, y = (values - np.average(values, weights=weights) for values in (x, y))
+    spread = float(weights @ x**2) * float(weights @ y**2)
+    return float(weights @ (x * y) / np.sqrt(spread))

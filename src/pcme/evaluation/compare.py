@@ -19,11 +19,19 @@ from jaxtyping import Float64
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.errors import ConfigError, DataError
-from pcme.evaluation.bootstrap import AT_ONCE, Interval, percentiles, resampled
+from pcme.evaluation.bootstrap import AT_ONCE, Estimate, percentiles, resample
 from pcme.evaluation.evaluate import evaluate
-from pcme.evaluation.results import FOLDED, RECALLS, WAYS, Direction, Evaluation, Way, split_name
+from pcme.evaluation.results import (
+    DIRECTIONS,
+    FOLDED,
+    RECALLS,
+    Direction,
+    DirectionName,
+    Evaluation,
+    split_name,
+)
 
-__all__ = ["Comparison", "Difference", "compare", "compared"]
+__all__ = ["Comparison", "Difference", "compare", "compare_evaluations"]
 
 PERMUTATIONS = 10_000
 METRICS = (
@@ -38,9 +46,8 @@ class Difference:
     """How much more a run has than the first one, in one direction."""
 
     run: str
-    way: Way
-    difference: float
-    interval: Interval
+    direction: DirectionName
+    difference: Estimate
     p: float
     """Two-sided, of this comparison alone."""
     adjusted: float
@@ -85,10 +92,10 @@ def compare(
         found = evaluate(run, data_root=data_root, split=split, workers=workers, progress=told)
         return found.results[0]
 
-    return compared({name: result(Path(name)) for name in names}, metric)
+    return compare_evaluations({name: result(Path(name)) for name in names}, metric)
 
 
-def compared(results: dict[str, Evaluation], metric: str = "r_precision") -> Comparison:
+def compare_evaluations(results: dict[str, Evaluation], metric: str = "r_precision") -> Comparison:
     """Evaluations of the same queries, by name, against the first of them."""
     checked_metric(metric)
     base, *others = results
@@ -98,8 +105,10 @@ def compared(results: dict[str, Evaluation], metric: str = "r_precision") -> Com
             _require_same_labels(results, base, name)
     found = [
         difference
-        for way in WAYS
-        for difference in _differences({n: r.way(way) for n, r in results.items()}, way, metric)
+        for way in DIRECTIONS
+        for difference in _differences(
+            {n: r.direction(way) for n, r in results.items()}, way, metric
+        )
     ]
     return Comparison(metric, results, tuple(found))
 
@@ -149,17 +158,19 @@ def _asked(result: Evaluation) -> str:
     return f"{result.dataset} with {result.gallery:,} images and {result.queries:,} captions"
 
 
-def _differences(ways: dict[str, Direction], way: Way, metric: str) -> list[Difference]:
+def _differences(ways: dict[str, Direction], way: DirectionName, metric: str) -> list[Difference]:
     """All runs of one direction against the first."""
     base, *others = ways
-    drawn = {name: resampled(each, [metric])[:, 0] for name, each in ways.items()}
+    drawn = {name: resample(each, [metric])[:, 0] for name, each in ways.items()}
     tested = [_p_value(_shares(ways[base], ways[name], metric)) for name in others]
     return [
         Difference(
             name,
             way,
-            ways[name].figure(metric) - ways[base].figure(metric),
-            percentiles(drawn[name] - drawn[base]),
+            Estimate(
+                ways[name].metric(metric) - ways[base].metric(metric),
+                *percentiles(drawn[name] - drawn[base]),
+            ),
             p,
             adjusted,
         )

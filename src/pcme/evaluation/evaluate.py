@@ -13,8 +13,8 @@ from pcme.data.problems import Problems
 from pcme.evaluation.bootstrap import intervals
 from pcme.evaluation.choice import ALL, chosen, names_of
 from pcme.evaluation.open_run import open_run
-from pcme.evaluation.passes import evaluated
-from pcme.evaluation.results import WAYS, Evaluation
+from pcme.evaluation.passes import evaluate_score
+from pcme.evaluation.results import DIRECTIONS, Evaluation
 from pcme.scores import Cost
 
 SUMMARY = "summary.json"
@@ -60,7 +60,7 @@ def evaluate(
     images, captions = subject.embedded.images, subject.embedded.captions
     choice = chosen(scores, subject.model.score(), images, captions)
     results = [
-        evaluated(
+        evaluate_score(
             score,
             images,
             captions,
@@ -79,9 +79,9 @@ def _summary(result: Evaluation, spent: Cost) -> dict[str, Any]:
     spans = {
         way: {
             name: None if math.isnan(span.low) else [span.low, span.high]
-            for name, span in intervals(result.way(way)).items()
+            for name, span in intervals(result.direction(way)).items()
         }
-        for way in WAYS
+        for way in DIRECTIONS
     }
     about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
     return {**result.record(), "intervals": spans, "cost": asdict(spent), **about}

@@ -13,7 +13,7 @@ from pcme.retrieval.metrics import average_precision, first_rank, share_of_hits
 from pcme.retrieval.plausible import RADII, Plausible
 from pcme.retrieval.ranking import TOP_IDS_BYTES, as_scores, each_block, read_rows, top_ids
 
-__all__ = ["KS", "OWN", "judged"]
+__all__ = ["KS", "OWN", "block_metrics"]
 
 KS = (1, 5, 10)
 """The k of recall@k."""
@@ -25,7 +25,7 @@ Block = Float[np.ndarray, "b g"]
 Values = dict[str, Float64[np.ndarray, " b"]]
 
 
-def judged(
+def block_metrics(
     scores: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
 ) -> Values:
     """{metric: values} of the queries `rows`, whose scores of the whole gallery these are.

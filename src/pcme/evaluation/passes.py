@@ -17,14 +17,14 @@ from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation.ground_truth import GroundTruth, Relation
-from pcme.evaluation.judge import KS, OWN, judged
+from pcme.evaluation.judge import KS, OWN, block_metrics
 from pcme.evaluation.protocols import Protocol, protocol
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
 from pcme.retrieval.matches import Matches
 from pcme.retrieval.ranking import read_rows
 from pcme.scores.base import Score
 
-__all__ = ["evaluated", "retrieval", "same_either_way"]
+__all__ = ["evaluate_score", "retrieval", "same_either_way"]
 
 HELD_BYTES = 1 << 30
 """The largest matrix that is kept for the other direction; beyond it scores are computed again."""
@@ -36,7 +36,7 @@ Values = dict[str, Float64[np.ndarray, " _"]]
 Blocks = Iterator[tuple[slice, Float[np.ndarray, "b g"]]]
 
 
-def evaluated(
+def evaluate_score(
     score: Score,
     images: Embedding,
     captions: Embedding,
@@ -68,7 +68,7 @@ def retrieval(
 ) -> dict[str, dict[str, float]]:
     """{direction: {metric: mean}} of both directions; `matches` has captions as queries.
 
-    The short form of `evaluated`, for those who have nothing but matches.
+    The short form of `evaluate_score`, for those who have nothing but matches.
     """
     kept = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
     there, back = (GroundTruth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
@@ -136,7 +136,7 @@ def _measured(
 ) -> Iterator[tuple[str, slice | Int[np.ndarray, " b"], Float64[np.ndarray, " b"]]]:
     """(metric, queries, their values) of everything that a block of scores can tell."""
     relations = {OWN: Relation.of(truth.matches), **truth.others}
-    found = judged(block, rows, relations, truth.plausible)
+    found = block_metrics(block, rows, relations, truth.plausible)
     yield from ((name, rows, values) for name, values in found.items())
     for fold in truth.folds:
         first, last = np.searchsorted(fold.queries, (rows.start, rows.stop)).tolist()
@@ -144,7 +144,7 @@ def _measured(
             places = fold.queries[first:last]
             part = block[places - rows.start][:, fold.gallery]
             inner = {OWN: Relation.of(fold.matches)}
-            found = judged(part, slice(first, last), inner, fold.plausible)
+            found = block_metrics(part, slice(first, last), inner, fold.plausible)
             yield from ((FOLDED + name, places, values) for name, values in found.items())
 
 

@@ -23,13 +23,13 @@ from pcme.core import files
 from pcme.errors import ConfigError, FormatError
 
 __all__ = [
+    "DIRECTIONS",
     "FOLDED",
     "RECALLS",
-    "WAYS",
     "Direction",
+    "DirectionName",
     "Evaluation",
-    "Way",
-    "figure_names",
+    "metric_names",
     "split_name",
 ]
 
@@ -45,9 +45,9 @@ DAMAGED = (
     zlib.error,
 )  # fmt: skip
 """What reading something that is no evaluation, or one with other bytes, ends in."""
-WAYS: tuple["Way", "Way"] = ("i2t", "t2i")
+DIRECTIONS: tuple["DirectionName", "DirectionName"] = ("i2t", "t2i")
 
-Way = Literal["i2t", "t2i"]
+DirectionName = Literal["i2t", "t2i"]
 PerQuery = Float64[np.ndarray, " q"]
 
 
@@ -78,15 +78,15 @@ class Direction:
         return self.values[name]
 
     @cached_property
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The figure of every metric: shares from 0 to 1, ranks, and rsum from 0 to 3."""
-        return {name: self.figure(name) for name in figure_names(self.values)}
+        return {name: self.metric(name) for name in metric_names(self.values)}
 
-    def figure(self, name: str) -> float:
+    def metric(self, name: str) -> float:
         """One figure: a mean, "median_rank", "mean_rank", or "rsum" of this direction."""
         prefix, base = split_name(name)
         if base == "rsum":
-            return sum(self.figure(prefix + part) for part in RECALLS)
+            return sum(self.metric(prefix + part) for part in RECALLS)
         values = self.of(prefix + ("rank" if base in ("median_rank", "mean_rank") else base))
         parts = [part[~np.isnan(part)] for part in self._parts(name, values)]
         middles = [_middle(part, base) for part in parts if len(part)]
@@ -125,20 +125,20 @@ class Evaluation:
         """How many images there are: the gallery of t2i, the queries of i2t."""
         return self.t2i.gallery
 
-    def way(self, name: Way) -> Direction:
+    def direction(self, name: DirectionName) -> Direction:
         """One of the two directions."""
         return self.i2t if name == "i2t" else self.t2i
 
     @property
     def rsum(self) -> float:
         """The sum of recall@1, 5 and 10 of both directions in per cent, from 0 to 600."""
-        return 100 * (self.i2t.figure("rsum") + self.t2i.figure("rsum"))
+        return 100 * (self.i2t.metric("rsum") + self.t2i.metric("rsum"))
 
     def record(self) -> dict[str, Any]:
         """What `pcme evaluate --json` prints: figures, the score's name, captions and images."""
         return {
-            "i2t": _plain(self.i2t.figures),
-            "t2i": _plain(self.t2i.figures),
+            "i2t": _plain(self.i2t.metrics),
+            "t2i": _plain(self.t2i.metrics),
             "score": self.score,
             "queries": self.queries,
             "gallery": self.gallery,
@@ -147,7 +147,9 @@ class Evaluation:
     def save(self, path: str | Path) -> None:
         """Write every value to one .npz file, atomically (no pickle)."""
         arrays = {
-            f"{way}/{name}": array for way in WAYS for name, array in _arrays(self.way(way)).items()
+            f"{way}/{name}": array
+            for way in DIRECTIONS
+            for name, array in _arrays(self.direction(way)).items()
         }
         arrays["about"] = _bytes(json.dumps(self._about()))
         try:
@@ -168,7 +170,7 @@ class Evaluation:
             about = json.loads(_text(arrays["about"]))
             if about.pop("format") != FORMAT:
                 raise ValueError("another format")
-            ways = {way: _direction(arrays, way, about.pop(way)) for way in WAYS}
+            ways = {way: _direction(arrays, way, about.pop(way)) for way in DIRECTIONS}
             return Evaluation(**{**about, **ways, "notes": tuple(about["notes"])})
         except DAMAGED as error:
             raise FormatError(
@@ -184,14 +186,14 @@ class Evaluation:
             "digest": self.digest,
             "notes": list(self.notes),
             "labels": self.labels,
-            **{way: self.way(way).gallery for way in WAYS},
+            **{way: self.direction(way).gallery for way in DIRECTIONS},
         }
 
 
-def figure_names(values: Mapping[str, object]) -> list[str]:
+def metric_names(values: Mapping[str, object]) -> list[str]:
     """The figures that follow from values of these names, in the order of the values.
 
-    >>> figure_names({"recall@1": 0, "recall@5": 0, "recall@10": 0, "rank": 0})
+    >>> metric_names({"recall@1": 0, "recall@5": 0, "recall@10": 0, "rank": 0})
     ['recall@1', 'recall@5', 'recall@10', 'rsum', 'median_rank', 'mean_rank']
     """
     names = []
@@ -226,7 +228,7 @@ def _arrays(direction: Direction) -> dict[str, np.ndarray]:
     return {**values, "ids": ids, "clusters": direction.clusters, "folds": direction.folds}
 
 
-def _direction(arrays: Mapping[str, np.ndarray], way: Way, gallery: int) -> Direction:
+def _direction(arrays: Mapping[str, np.ndarray], way: DirectionName, gallery: int) -> Direction:
     start = f"{way}/values/"
     values = {
         name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)

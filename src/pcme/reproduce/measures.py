@@ -11,7 +11,7 @@ from typing import Any
 from pcme import analysis
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
-from pcme.evaluation import Subject, evaluated
+from pcme.evaluation import Subject, evaluate_score
 from pcme.reproduce.base import Measure, Measurement
 from pcme.scores.base import Score
 from pcme.uncertainty.perturbation import width
@@ -35,8 +35,8 @@ def _plain(value: float | None) -> float | None:
 def _retrieval(subject: Subject, score: Score) -> dict[str, float | None]:
     """Every metric of an evaluation, both directions and the mean of both. Paper: §4.1.1."""
     split = subject.embedded
-    result = evaluated(score, split.images, split.captions, subject.protocol)
-    i2t, t2i = result.i2t.figures, result.t2i.figures
+    result = evaluate_score(score, split.images, split.captions, subject.protocol)
+    i2t, t2i = result.i2t.metrics, result.t2i.metrics
     both = {name: (i2t[name] + t2i[name]) / 2 for name in sorted(i2t.keys() & t2i.keys())}
     directions = {"i2t": i2t, "t2i": t2i, "both": both}
     metrics = {f"{d} {name}": v for d, part in directions.items() for name, v in part.items()}

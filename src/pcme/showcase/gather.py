@@ -12,7 +12,7 @@ from pcme.analysis import Number, Subject
 from pcme.core.progress import Progress, named, silent
 from pcme.core.versions import versions
 from pcme.data.problems import Problems
-from pcme.evaluation import Evaluation, evaluated
+from pcme.evaluation import Evaluation, evaluate_score
 from pcme.index.lance import engine
 from pcme.recipes.schema import Recipe
 from pcme.reproduce import paper
@@ -87,7 +87,7 @@ def gather(
     found, recipe = subject.embedded, subject.model.recipe
     told = named(progress, "scores")
     score = subject.model.score()
-    result = evaluated(score, found.images, found.captions, subject.protocol, progress=told)
+    result = evaluate_score(score, found.images, found.captions, subject.protocol, progress=told)
     problem = (problems.summary(),) if problems else ()
     return RunReport(
         run=Path(run).name,
@@ -135,7 +135,7 @@ def _beside(split: str, result: Evaluation) -> PaperComparison | None:
     ours = {
         f"{way} {name}": 100 * value
         for way in ("i2t", "t2i")
-        for name, value in result.way(way).figures.items()
+        for name, value in result.direction(way).metrics.items()
     }
     values = [
         (column, theirs, ours[column])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pcme.core import files
 from pcme.errors import ConfigError
-from pcme.evaluation import Interval, intervals
+from pcme.evaluation import Estimate, intervals
 from pcme.showcase.gather import RunReport
 
 SHOWN = {
@@ -96,7 +96,7 @@ def _tiles(report: RunReport) -> list[tuple[str, str, str]]:
     result = report.evaluation
     tiles = []
     for way, text in (("i2t", "images → captions"), ("t2i", "captions → images")):
-        figures = result.i2t.figures if way == "i2t" else result.t2i.figures
+        figures = result.i2t.metrics if way == "i2t" else result.t2i.metrics
         chance = f"by chance {100 * figures['chance']:.1f} %"
         tiles.append((f"{100 * figures['r_precision']:.1f} %", f"R-Precision, {text}", chance))
         tiles.append((f"{100 * figures['recall@1']:.1f} %", f"Recall@1, {text}", ""))
@@ -111,7 +111,7 @@ def _tiles(report: RunReport) -> list[tuple[str, str, str]]:
 
 def _rows(report: RunReport) -> list[tuple[str, list[str]]]:
     """(metric, [images to captions, captions to images]), each with its interval."""
-    ways = [(way.figures, intervals(way)) for way in (report.evaluation.i2t, report.evaluation.t2i)]
+    ways = [(way.metrics, intervals(way)) for way in (report.evaluation.i2t, report.evaluation.t2i)]
     shown = SHOWN | (PLAUSIBLE if "pmrp" in report.readings else {})
     return [
         (title, [_cell(name, figures.get(name), spans.get(name)) for figures, spans in ways])
@@ -120,7 +120,7 @@ def _rows(report: RunReport) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _cell(name: str, value: float | None, span: Interval | None) -> str:
+def _cell(name: str, value: float | None, span: Estimate | None) -> str:
     if value is None or math.isnan(value):
         return "–"
     factor = 1 if name in RANKS else 100
