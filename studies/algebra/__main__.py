@@ -25,7 +25,8 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation import embed
 from pcme.model import Model
 from pcme.retrieval import metrics
-from pcme.retrieval.matches import UNSAID, Matches
+from pcme.retrieval.labels import UNSAID
+from pcme.retrieval.matches import Matches
 from pcme.scores.combine import One, Query, all_of, any_of, but_not, product
 from pcme.uncertainty import Confidence
 from pcme.uncertainty.calibrate import calibrate

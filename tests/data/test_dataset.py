@@ -10,7 +10,7 @@ from pcme.data.formats.coco import COCO
 from pcme.data.images.decoding import ImageError
 from pcme.data.sources import CachedImages, Files, Subset
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.retrieval.matches import UNSAID
+from pcme.retrieval.labels import UNSAID
 from tests.helpers import picture
 
 

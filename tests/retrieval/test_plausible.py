@@ -1,4 +1,4 @@
-"""Plausible matches by groups of labels against `metrics.pmrp`, which compares all pairs."""
+"""Plausible matches by groups of labels against R-Precision, which compares all pairs."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme.errors import DataError
-from pcme.retrieval import metrics
+from pcme.retrieval.matches import Matches
+from pcme.retrieval.metrics import r_precision
 from pcme.retrieval.plausible import RADII, Groups, Plausible
+from pcme.retrieval.ranking import Ranking
 
 
 def between(queries, gallery):
@@ -17,20 +19,19 @@ def between(queries, gallery):
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.95))
-def test_shares_are_pmrp(seed, density):
+def test_shares_are_r_precision_among_the_labelled(seed, density):
     generator = np.random.default_rng(seed)
     queries, gallery = (generator.random((n, 4)) < density for n in (6, 9))
-    gallery[0, 0] = True  # without any label in the gallery `metrics.pmrp` is an error
-    queries[0, 0] = True
+    gallery[0, 0] = queries[0, 0] = True
+    labelled, asked = gallery.any(1), queries.any(1)
     scores = generator.integers(0, 5, (6, 9)).astype(np.float32)  # ties too
-    found = between(queries, gallery)
-    shares = found.shares(scores, slice(0, 6))
-    np.testing.assert_array_equal(shares, found.shares(scores.astype(np.float64), slice(0, 6)))
-    for place, radius in enumerate(RADII):
-        expected = metrics.pmrp(scores, queries, gallery, radius, drop_unlabelled=True)
-        np.testing.assert_allclose(shares[:, place], expected)
-    expected = metrics.pmrp(scores, queries, gallery, RADII, drop_unlabelled=True)
-    np.testing.assert_allclose(shares.mean(1), expected)
+    expected = np.full((6, len(RADII)), np.nan)
+    for column, radius in enumerate(RADII):
+        matches = Matches.from_labels(queries, gallery[labelled], radius)
+        expected[:, column] = np.where(asked, r_precision(scores[:, labelled], matches), np.nan)
+    plausible = between(queries, gallery)
+    for ranked in (scores, scores.astype(np.float64), Ranking.from_scores(scores)):
+        np.testing.assert_array_equal(plausible.shares(ranked, slice(0, 6)), expected)
 
 
 def test_sizes_are_the_numbers_of_plausible_items():
@@ -41,5 +42,5 @@ def test_sizes_are_the_numbers_of_plausible_items():
 
 
 def test_labels_of_nobody_are_an_error():
-    with pytest.raises(DataError, match="plausible matches need labels"):
+    with pytest.raises(DataError, match="all 2 label"):
         Groups.of(np.zeros((2, 3)))

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pcme.errors import ConfigError, DataError, ShapeError
+from pcme.retrieval import blocks
 from pcme.retrieval import ranking as module
-from pcme.retrieval.ranking import Ranking, as_scores, each_block, read_rows, top_ids
+from pcme.retrieval.blocks import each_block, read_rows
+from pcme.retrieval.ranking import Ranking, as_scores, top_ids
 
 quick = settings(max_examples=30, deadline=None)
 
@@ -144,7 +146,7 @@ def test_blocks_threads_and_layout_change_nothing(monkeypatch, two_threads, dtyp
     expected = [ordered(row)[:depth] for row in scores.tolist()]
     layouts = [scores, np.asfortranarray(scores), np.repeat(scores, 2, axis=1)[:, ::2]]
     for block_bytes in (1, 24 * 1300 * 4, 2**24):
-        monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes)
         monkeypatch.setattr(module, "_KEYS_AT_ONCE", max(1, block_bytes // 16))
         for layout in layouts:
             assert Ranking.from_scores(layout, k=depth).ids.tolist() == expected
@@ -158,7 +160,7 @@ def test_temporaries_stay_small():
     Ranking.from_scores(scores, k=5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2 * torch.get_num_threads() * module.BLOCK_BYTES
+    assert peak < 2 * torch.get_num_threads() * blocks.BLOCK_BYTES
 
 
 def test_rows_of_a_transposed_matrix():
@@ -182,7 +184,7 @@ def test_every_depth_of_a_long_row(dtype):
 
 
 def test_every_row_is_visited_once(two_threads, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", 30)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 30)
     seen, names = [], set()
 
     def work(rows):
@@ -193,12 +195,12 @@ def test_every_row_is_visited_once(two_threads, monkeypatch):
     assert sorted(seen) == list(range(10))
     assert threading.current_thread().name not in names
     names.clear()
-    each_block(work, 10, row_bytes=module.MEMORY_BUDGET)  # two such rows would exceed the budget
+    each_block(work, 10, row_bytes=blocks.MEMORY_BUDGET)  # two such rows would exceed the budget
     assert names == {threading.current_thread().name}
 
 
 def test_a_failing_block_is_heard(two_threads, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
 
     def work(rows):
         if rows.start == 3:
@@ -252,19 +254,19 @@ def test_scores_that_cannot_be_ranked(bad, dtype):
     scores = np.zeros((3, 4), dtype)
     scores[1, 2] = scores[2, 0] = bad
     scores[1, 3] = -np.inf
-    with pytest.raises(DataError, match=rf"NaN or \+inf - found {bad} at row 1, column 2 - look"):
+    with pytest.raises(DataError, match=rf"NaN or \+inf, got {bad} at row 1, column 2"):
         Ranking.from_scores(scores)
 
 
 @pytest.mark.parametrize(
     ("error", "message", "scores"),
     [
-        (ShapeError, r"none of size 0 - got shape \(0, 3\)", np.ones((0, 3))),
-        (ShapeError, r"none of size 0 - got shape \(3, 0\)", np.ones((3, 0))),
+        (ShapeError, r"none of size 0, got shape \(0, 3\)", np.ones((0, 3))),
+        (ShapeError, r"none of size 0, got shape \(3, 0\)", np.ones((3, 0))),
         (ShapeError, r"two dimensions.* got shape \(3,\)", np.ones(3)),
         (ShapeError, r"two dimensions.* got shape \(1, 2, 3\)", torch.ones(1, 2, 3)),
-        (DataError, "scores must be numbers - got <U1", [["a"]]),
-        (DataError, "scores must be numbers - got complex128", [[1j]]),
+        (DataError, "scores: must be numbers, got <U1", [["a"]]),
+        (DataError, "scores: must be numbers, got complex128", [[1j]]),
     ],
 )
 def test_bad_scores(error, message, scores):
@@ -274,7 +276,7 @@ def test_bad_scores(error, message, scores):
 
 @pytest.mark.parametrize("k", [0, -1])
 def test_bad_k(k):
-    with pytest.raises(ConfigError, match=f"k must be at least 1 - got {k} -"):
+    with pytest.raises(ConfigError, match=f"k: must be at least 1, got {k}"):
         Ranking.from_scores(SCORES, k=k)
 
 
@@ -282,13 +284,13 @@ def test_bad_k(k):
     ("error", "message", "ids", "scores", "size"),
     [
         (ShapeError, r"two dimensions.* got shape \(2,\)", [0, 1], [1.0, 0.0], None),
-        (ShapeError, r"none of size 0 - got shape \(1, 0\)", np.ones((1, 0), int), [[]], None),
+        (ShapeError, r"none of size 0, got shape \(1, 0\)", np.ones((1, 0), int), [[]], None),
         (ShapeError, r"ids \(1, 2\) and scores \(1, 1\)", [[0, 1]], [[1.0]], None),
-        (DataError, r"integers - got torch\.float64", [[0.0]], [[1.0]], None),
-        (DataError, r"integers - got torch\.bool", [[True]], [[1.0]], None),
-        (DataError, r"lie in 0\.\.1 - .* from -1 to 1", [[-1, 1]], [[1.0, 0.0]], None),
-        (DataError, r"lie in 0\.\.2 - .* from 0 to 3", [[0, 3]], [[1.0, 0.0]], 3),
-        (DataError, r"distinct .* 0\.\.1 - got 3 per query", [[0, 1, 0]], [[1.0, 0.0, 0.0]], 2),
+        (DataError, r"integers, got torch\.float64", [[0.0]], [[1.0]], None),
+        (DataError, r"integers, got torch\.bool", [[True]], [[1.0]], None),
+        (DataError, r"from 0 to 1, .* from -1 to 1", [[-1, 1]], [[1.0, 0.0]], None),
+        (DataError, r"from 0 to 2, .* from 0 to 3", [[0, 3]], [[1.0, 0.0]], 3),
+        (DataError, r"distinct .* to 1, got 3 per query", [[0, 1, 0]], [[1.0, 0.0, 0.0]], 2),
         (DataError, "must fall from left to right", [[0, 1]], [[0.0, 1.0]], None),
         (DataError, r"without NaN or \+inf", [[0, 1]], [[1.0, np.nan]], None),
         (DataError, r"without NaN or \+inf", [[0]], [[np.nan]], None),
@@ -308,7 +310,7 @@ def test_a_ranking_is_indexed_by_many_queries():
 def test_rankings_that_cannot_be_joined():
     one = Ranking.from_scores(SCORES, k=2)
     for other in (Ranking.from_scores(SCORES, k=3), Ranking(one.ids, one.scores)):
-        with pytest.raises(ShapeError, match=r"one depth and one gallery - got .*2, 8"):
+        with pytest.raises(ShapeError, match=r"one depth and one gallery .* got .*2, 8"):
             Ranking.cat([one, other])
     with pytest.raises(ShapeError, match="one depth and one gallery"):
         Ranking.cat([])

@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from pcme.evaluation.ground_truth import Relation
-from pcme.retrieval.metrics import average_precision, first_rank, share_of_hits
+from pcme.retrieval.blocks import each_block, read_rows
+from pcme.retrieval.metrics import average_precision, first_hits, first_rank, share_of_hits, within
 from pcme.retrieval.plausible import RADII, Plausible
-from pcme.retrieval.ranking import TOP_IDS_BYTES, as_scores, each_block, read_rows, top_ids
+from pcme.retrieval.ranking import TOP_IDS_BYTES, as_scores, top_ids
 
 __all__ = ["KS", "OWN", "block_metrics"]
 
@@ -94,8 +95,8 @@ def _right(part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relation: Re
     sizes = relation.sizes[rows]
     hits = relation.matches.hits(ids[:, : max(*KS, int(sizes.max()))], rows.start)
     ranks = _first_ranks(part, hits, relation, rows)
-    hits &= np.arange(hits.shape[1]) < sizes[:, None]
     least = np.maximum(sizes, 1)
+    hits = within(hits, sizes)
     found = {
         "r_precision": share_of_hits(hits, least),
         **{f"recall@{k}": (ranks <= k).astype(np.float64) for k in KS},
@@ -109,7 +110,7 @@ def _first_ranks(
     part: Block, hits: Bool[np.ndarray, "b k"], relation: Relation, rows: slice
 ) -> Float64[np.ndarray, " b"]:
     """The rank of each query's first right answer; those further down are counted, not sorted."""
-    ranks = np.where(hits.any(axis=1), hits.argmax(axis=1) + 1.0, np.inf)
+    ranks = first_hits(hits)
     matched = relation.matches
     for place in np.flatnonzero(np.isinf(ranks)).tolist():
         (right,) = matched.rows(rows.start + place, 1)

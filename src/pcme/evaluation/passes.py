@@ -20,8 +20,8 @@ from pcme.evaluation.ground_truth import GroundTruth, Relation
 from pcme.evaluation.judge import KS, OWN, block_metrics
 from pcme.evaluation.protocols import Protocol, protocol
 from pcme.evaluation.results import FOLDED, Direction, Evaluation
+from pcme.retrieval.blocks import read_rows
 from pcme.retrieval.matches import Matches
-from pcme.retrieval.ranking import read_rows
 from pcme.scores.base import Score
 
 __all__ = ["evaluate_score", "retrieval", "same_either_way"]

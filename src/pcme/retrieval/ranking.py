@@ -7,8 +7,7 @@ which only an overflow produces, are errors; -inf is allowed: it is the log of p
 Paper: §4.1.1 (all its metrics are functions of this order).
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,26 +17,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from pcme.errors import ConfigError, DataError, ShapeError
-
-__all__ = [
-    "Ranking",
-    "as_scores",
-    "checked_k",
-    "each_block",
-    "ids_of_keys",
-    "order_keys",
-    "read_rows",
-    "top_ids",
-]
-
-MEMORY_BUDGET = 512 * 2**20
-"""Bytes that the temporaries of all workers together may take, whatever the size of the input."""
-
-BLOCK_BYTES = 16 * 2**20
-"""Temporaries of one block of rows: small enough to stay in cache, large enough to hide Python."""
+from pcme.retrieval.blocks import each_block, read_rows
 
 _KEYS_AT_ONCE = 2**18  # 2 MiB, a core's own cache: larger pieces spend their time on page faults
-_TILE = 512  # columns copied at once from a transposed matrix: six times faster than a plain copy
 _LOW_WORD = np.uint64(2**32 - 1)
 
 
@@ -95,8 +77,8 @@ class Ranking:
         kinds = {(ranking.depth, ranking.gallery_size) for ranking in rankings}
         if len(kinds) != 1:
             raise ShapeError(
-                "rankings can be joined when they have one depth and one gallery - got "
-                f"(depth, gallery size) {sorted(kinds, key=str)} - rank all of them with the same k"
+                "rankings: must have one depth and one gallery to be joined, got (depth, gallery "
+                f"size) {sorted(kinds, key=str)}. Rank all of them with the same k."
             )
         ids = torch.cat([ranking.ids for ranking in rankings])
         scores = torch.cat([ranking.scores for ranking in rankings])
@@ -132,16 +114,16 @@ def as_scores(scores: ArrayLike) -> Float[np.ndarray, "q g"]:
     values = _floats(scores)
     if values.ndim != 2 or 0 in values.shape:
         raise ShapeError(
-            f"scores need two dimensions, none of size 0 - got shape {values.shape} - "
-            "give one row per query and one column per gallery item"
+            f"scores: need two dimensions, none of size 0, got shape {values.shape}. "
+            "Give one row per query and one column per gallery item."
         )
     highest = values.max(axis=1)  # NaN wins a max, so one pass finds both kinds of bad value
     if not (highest < np.inf).all():
         row = int(np.argmin(highest < np.inf))
         column = int(np.argmin(values[row] < np.inf))
         raise DataError(
-            f"scores must not be NaN or +inf - found {values[row, column]} at row {row}, column "
-            f"{column} - look for an overflow or a division by zero in the model or the score"
+            f"scores: must not be NaN or +inf, got {values[row, column]} at row {row}, column "
+            f"{column}. Look for an overflow or a division by zero in the model or the score."
         )
     return values
 
@@ -153,7 +135,7 @@ def checked_k(k: int) -> int:
     10
     """
     if k < 1:
-        raise ConfigError(f"k must be at least 1 - got {k} - ask for the top 1 or more")
+        raise ConfigError(f"k: must be at least 1, got {k}.")
     return k
 
 
@@ -174,44 +156,6 @@ def top_ids(scores: Float[np.ndarray, "q g"], k: int) -> Int64[np.ndarray, "q k"
         starts = range(0, len(scores), step)
         return np.concatenate([_top_by_key(scores[i : i + step], k) for i in starts])
     return np.stack([_top_of_row(-row, k) for row in scores.astype(np.float64, copy=False)])
-
-
-def read_rows(scores: Float[np.ndarray, "q g"], rows: slice) -> Float[np.ndarray, "b g"]:
-    """Some rows of a score matrix, each contiguous in memory; fast for a transposed matrix too.
-
-    >>> read_rows(np.eye(3).T, slice(1, 2))
-    array([[0., 1., 0.]])
-    """
-    block = scores[rows]
-    if block.flags.c_contiguous:
-        return block
-    copy = np.empty(block.shape, block.dtype)
-    for start in range(0, block.shape[1], _TILE):
-        copy[:, start : start + _TILE] = block[:, start : start + _TILE]
-    return copy
-
-
-def each_block(work: Callable[[slice], None], rows: int, *, row_bytes: int) -> None:
-    """Call `work` on slices that cover `rows`, from as many threads as torch uses.
-
-    Sorting and comparing in numpy release the interpreter lock, so threads do help. A block takes
-    about BLOCK_BYTES (at least one row), all blocks in flight at most MEMORY_BUDGET.
-
-    >>> each_block(print, 3, row_bytes=MEMORY_BUDGET)
-    slice(0, 1, None)
-    slice(1, 2, None)
-    slice(2, 3, None)
-    """
-    step = max(1, BLOCK_BYTES // row_bytes)
-    blocks = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-    workers = min(torch.get_num_threads(), len(blocks), max(1, MEMORY_BUDGET // row_bytes))
-    if workers <= 1:
-        for block in blocks:
-            work(block)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, blocks):
-            pass
 
 
 def _top_by_key(scores: Float32[np.ndarray, "q g"], k: int) -> Int64[np.ndarray, "q k"]:
@@ -276,7 +220,7 @@ def _floats(scores: ArrayLike) -> Float[np.ndarray, "..."]:
         scores = (scores.float() if half else scores).detach().cpu().numpy()
     values = np.asarray(scores)
     if values.dtype.kind not in "biuf":
-        raise DataError(f"scores must be numbers - got {values.dtype} - give a float matrix")
+        raise DataError(f"scores: must be numbers, got {values.dtype}. Give a float matrix.")
     if values.dtype in (np.float32, np.float64):
         return values
     return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
@@ -292,18 +236,18 @@ def _checked_ids(ids: ArrayLike, gallery_size: int | None) -> Int64[Tensor, "q k
     tensor = _tensor(ids)
     if tensor.ndim != 2 or 0 in tensor.shape:
         raise ShapeError(
-            f"ranked ids need two dimensions, none of size 0 - got shape {tuple(tensor.shape)} - "
-            "give one row of gallery ids per query"
+            f"ranked ids: need two dimensions, none of size 0, got shape {tuple(tensor.shape)}. "
+            "Give one row of gallery ids per query."
         )
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise DataError(f"ranked ids must be integers - got {tensor.dtype} - convert them first")
+        raise DataError(f"ranked ids: must be integers, got {tensor.dtype}. Convert them.")
     tensor = tensor.long()
     lowest, highest = (int(end) for end in torch.aminmax(tensor))
     limit = highest + 1 if gallery_size is None else gallery_size
     if lowest < 0 or highest >= limit or tensor.shape[1] > limit:
         raise DataError(
-            f"ranked ids must be distinct and lie in 0..{limit - 1} - got {tensor.shape[1]} per "
-            f"query, from {lowest} to {highest} - check gallery_size"
+            f"ranked ids: must be distinct and from 0 to {limit - 1}, got {tensor.shape[1]} per "
+            f"query, from {lowest} to {highest}. Check gallery_size."
         )
     return tensor
 
@@ -312,14 +256,14 @@ def _checked_order(scores: ArrayLike, shape: torch.Size) -> Float[Tensor, "q k"]
     tensor = _tensor(scores)
     if tensor.shape != shape:
         raise ShapeError(
-            f"a ranking needs one score per id - got ids {tuple(shape)} and scores "
-            f"{tuple(tensor.shape)} - give both as [queries, k]"
+            f"ranking: needs one score per id, got ids {tuple(shape)} and scores "
+            f"{tuple(tensor.shape)}. Give both as [queries, k]."
         )
     tensor = tensor if tensor.is_floating_point() else tensor.double()
     falling = (tensor[:, 1:] <= tensor[:, :-1]).all() and (tensor[:, 0] < torch.inf).all()
     if not falling:  # NaN compares false, so it ends here too
         raise DataError(
-            "the scores of a ranking must fall from left to right, without NaN or +inf - got a row "
-            "that does not - build it with Ranking.from_scores"
+            "scores of a ranking: must fall from left to right, without NaN or +inf, got a row "
+            "that does not. Build it with Ranking.from_scores."
         )
     return tensor

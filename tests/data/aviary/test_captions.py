@@ -19,7 +19,7 @@ from pcme.data.aviary.captions import (
     write,
 )
 from pcme.data.aviary.lexicon import PLACES, VALUES, WORDS
-from pcme.retrieval.matches import UNSAID
+from pcme.retrieval.labels import UNSAID
 
 NAMES = [attribute.name for attribute in ATTRIBUTES]
 birds = st.tuples(*(st.integers(0, size - 1) for size in SHAPE)).map(np.array)

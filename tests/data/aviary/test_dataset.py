@@ -11,7 +11,8 @@ from pcme.data.aviary.dataset import Aviary, Drawn, Writer
 from pcme.data.dataset import CaptionDataset
 from pcme.data.text.tokens import tokenise
 from pcme.errors import ConfigError
-from pcme.retrieval.matches import UNSAID, Matches
+from pcme.retrieval.labels import UNSAID
+from pcme.retrieval.matches import Matches
 
 SMALL = Aviary(
     pixels=16, captions_per_image=5, train_species=30, train_images=2,

@@ -9,7 +9,7 @@ import pytest
 from pcme.data import Problems, create, find
 from pcme.data.formats.coco import COCO
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.retrieval import metrics
+from pcme.retrieval.plausible import pmrp
 from tests.helpers import picture, real
 
 CATEGORIES = [{"id": 1, "name": "person"}, {"id": 17, "name": "cat"}, {"id": 90, "name": "brush"}]
@@ -97,10 +97,10 @@ def test_images_without_objects_drop_out_of_pmrp_only(karpathy):
     test = COCO(karpathy).load("test")
     scores = np.random.default_rng(0).random((15, 3))
     labels = test.labels.values
-    inside = metrics.pmrp(scores, labels[test.caption_image], labels, drop_unlabelled=True)
+    inside = pmrp(scores, labels[test.caption_image], labels, drop_unlabelled=True)
     kept = test.subset(test.labelled)
     captions = np.flatnonzero(test.labelled[test.caption_image])
-    outside = metrics.pmrp(
+    outside = pmrp(
         scores[np.ix_(captions, np.flatnonzero(test.labelled))],
         kept.labels.values[kept.caption_image],
         kept.labels.values,

@@ -10,7 +10,7 @@ from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.batches import Loader, image_batches
 from pcme.data.loading.samplers import OnePerClass, ShuffledPairs
 from pcme.data.text.tokens import Vocab, tokenise
-from pcme.retrieval.matches import UNSAID
+from pcme.retrieval.labels import UNSAID
 from tests.helpers import photos
 
 SMALL = ImageTransform(size=16, resize=None, crop="none")

@@ -30,7 +30,7 @@ from pcme.data.dataset import CaptionDataset, Dataset, NamedValues, Written, reg
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError
-from pcme.retrieval.matches import UNSAID
+from pcme.retrieval.labels import UNSAID
 
 __all__ = ["Aviary", "Drawn", "Lazy", "Writer"]
 

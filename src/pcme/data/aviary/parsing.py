@@ -20,7 +20,7 @@ from pcme.data.aviary.lexicon import (
     Noun,
     Value,
 )
-from pcme.retrieval.matches import UNSAID
+from pcme.retrieval.labels import UNSAID
 
 __all__ = ["read", "tokens"]
 

@@ -24,7 +24,7 @@ from pcme.data.loading.samplers import AFRESH, Pairs, Sampler
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.data.text.tokens import Tokeniser, Tokens, Vocab, drop_words, erase_words, tokenise
-from pcme.retrieval.matches import UNSAID
+from pcme.retrieval.labels import UNSAID
 
 __all__ = ["Batch", "FeatureRows", "Loader", "image_batches"]
 
