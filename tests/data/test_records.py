@@ -8,16 +8,12 @@ import pytest
 from PIL import Image
 
 from pcme.data.problems import Problems
-from pcme.data.records import (
+from pcme.data.records import MAX_LABELS, Record, as_captions, as_labels, as_name, assemble
+from pcme.data.sources import Files
+from pcme.data.text_files import (
     MAX_CHARACTERS,
-    MAX_LABELS,
     MAX_LINE,
     MAX_WORDS,
-    Record,
-    as_captions,
-    as_labels,
-    as_name,
-    assemble,
     caption_text,
     decoded,
     inside,
@@ -25,7 +21,6 @@ from pcme.data.records import (
     printable,
     text_lines,
 )
-from pcme.data.sources import Files
 from pcme.errors import ConfigError, DataError, FormatError
 from tests.helpers import unless_annotations_are_enforced
 

@@ -1,55 +1,25 @@
 """From what a dataset's files list to a CaptionDataset: the checks every layout needs, once.
 
 A loader turns its files into `Record`s, one per image. `assemble` leaves out what cannot be used,
-reports it, and builds the split. Text is read so that no byte can stop it: see `text_lines`.
+reports it, and builds the split.
 """
 
-import gzip
-import json
 import os
 import re
 import stat
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal
+from pathlib import PurePosixPath
+from typing import Any, Literal
 
 import numpy as np
 
 from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.problems import Problems
 from pcme.data.sources import Files, ImageSource
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.data.text_files import caption_text, printable
+from pcme.errors import ConfigError, DataError
 
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "MAX_CHARACTERS",
-    "MAX_LABELS",
-    "MAX_LINE",
-    "MAX_WORDS",
-    "SPLIT_NAMES",
-    "Match",
-    "Record",
-    "as_captions",
-    "as_labels",
-    "as_name",
-    "assemble",
-    "caption_text",
-    "check_match",
-    "decoded",
-    "inside",
-    "json_document",
-    "printable",
-    "text_lines",
-]
-
-MAX_WORDS = 256
-"""Words of a caption that are kept; GloVe + GRU models gain nothing beyond a paragraph."""
-MAX_CHARACTERS = 16 * MAX_WORDS
-"""Characters of a caption that are kept: many scripts put no spaces between words."""
-MAX_LINE = 2**20
-"""Bytes of one line of text that are read; the rest of a longer line is dropped and reported."""
 MAX_LABELS = 10_000
 """Distinct labels of a split: each takes a byte an image, and more of them is free text."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
@@ -144,105 +114,6 @@ def as_name(value: Any) -> str | None:  # noqa: ANN401 - a cell of a table is an
         return None
     whole = isinstance(value, float) and value.is_integer()
     return printable(str(int(value) if whole else value).strip()) or None
-
-
-def printable(name: str) -> str:
-    """The name with "?" for what is not UTF-8: such a name can be neither shown nor stored.
-
-    >>> printable("caf\\udce9.jpg")
-    'caf?.jpg'
-    """
-    return name.encode(errors="replace").decode()
-
-
-def caption_text(value: str, where: str, problems: Problems) -> str | None:
-    """The caption with single spaces and at most MAX_WORDS words; None when it has no words.
-
-    >>> caption_text("  a   wren ", "captions.csv:2", Problems())
-    'a wren'
-    """
-    words = value.split(None, MAX_WORDS)
-    if not words:
-        problems.add("caption-empty", where, "no words")
-        return None
-    text = " ".join(words[:MAX_WORDS])
-    if len(words) > MAX_WORDS or len(text) > MAX_CHARACTERS:
-        limits = f"{MAX_WORDS} words, {MAX_CHARACTERS:,} characters"
-        problems.add("caption-too-long", where, f"{len(value):,} characters; cut to {limits}")
-    return _encodable(text[:MAX_CHARACTERS].rstrip(), where, problems)
-
-
-def decoded(raw: bytes, where: str, problems: Problems) -> str:
-    """The bytes as text; those that are not UTF-8 become U+FFFD and are reported."""
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]  # of the text without its mark, unlike raw[error.start]
-        problems.add("caption-not-utf8", where, f"byte {byte:#04x} at {error.start}")
-        return raw.decode("utf-8-sig", "replace")
-
-
-def text_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[tuple[str, str]]:
-    """(where, line) of a text file, as "name:7"; any bytes, lines of any length, bounded memory."""
-    with open(path, "rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE):
-            number += 1
-            where = f"{name or path.name}:{number}"
-            if len(line) == MAX_LINE and not line.endswith(b"\n") and _passed_over(file):
-                problems.add("caption-too-long", where, f"a line of over {MAX_LINE:,} bytes")
-                line = _whole_characters(line)
-            yield where, decoded(line, where, problems).rstrip("\r\n")
-
-
-def json_document(path: Path) -> Any:  # noqa: ANN401 - a JSON document is anything
-    """The contents of a .json or .json.gz file; a FormatError when it is not JSON."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rb") as file:
-            return json.load(file)
-    except (ValueError, EOFError, RecursionError, gzip.BadGzipFile, zlib.error) as error:
-        raise FormatError(f"{path} is not JSON - {error} - is the download complete?") from error
-
-
-def inside(root: Path, name: str) -> str | None:
-    """`name` relative to `root`, or None when it points outside of it.
-
-    A table may name any file of the machine, and what is read here may be served later.
-
-    >>> inside(Path("/photos"), "birds/../wren.jpg"), inside(Path("/photos"), "../secret.jpg")
-    ('wren.jpg', None)
-    """
-    base = os.path.realpath(root)
-    try:
-        target = Path(os.path.realpath(os.path.join(base, name)))
-    except ValueError:  # a NUL, or half a surrogate pair: no file can have that name
-        return None
-    return target.relative_to(base).as_posix() if target.is_relative_to(base) else None
-
-
-def _encodable(text: str, where: str, problems: Problems) -> str:
-    """The text with half surrogate pairs, which JSON can spell but no file can hold, replaced."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        problems.add("caption-not-utf8", where, f"half a surrogate pair at {error.start}")
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def _passed_over(file: IO[bytes]) -> bool:
-    """Whether the line goes on; whatever is left of it has then been read past."""
-    more = rest = file.readline(MAX_LINE)
-    while rest and not rest.endswith(b"\n"):
-        rest = file.readline(MAX_LINE)
-    return bool(more)
-
-
-def _whole_characters(line: bytes) -> bytes:
-    """The line without its last character unless that is ASCII: the cut may go through it."""
-    cut = line.rstrip(bytes(range(0x80, 0xC0)))
-    return cut[:-1] if cut[-1:] >= b"\xc0" else cut
 
 
 def _distinct(records: Iterable[Record], match: Match, problems: Problems) -> Iterator[Record]:

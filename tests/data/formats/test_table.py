@@ -10,10 +10,10 @@ from PIL import Image
 from pyarrow import parquet
 
 from pcme.data import find
-from pcme.data.formats import table
+from pcme.data.formats import rows
 from pcme.data.formats.table import Table
 from pcme.data.problems import Problems
-from pcme.data.records import text_lines
+from pcme.data.text_files import text_lines
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
 from tests.helpers import unless_annotations_are_enforced
 
@@ -339,10 +339,10 @@ def test_an_open_quotation_mark_is_followed_only_so_far(folder, monkeypatch):
             read.append(line)
             yield line
 
-    monkeypatch.setattr(table, "text_lines", counted)
-    monkeypatch.setattr(table, "MAX_LINE", 1_000)
+    monkeypatch.setattr(rows, "text_lines", counted)
+    monkeypatch.setattr(rows, "MAX_LINE", 1_000)
     (folder / "t.csv").write_text('image,caption\na.jpg,"never closed\n' + "b.jpg,a jay\n" * 2_000)
-    cells = table._csv_cells(folder / "t.csv", Problems())
+    cells = rows._csv_cells(folder / "t.csv", Problems())
     assert [next(cells)[0], next(cells)[0]] == ["t.csv:1", "t.csv:3"]
     assert len(read) < 100
 

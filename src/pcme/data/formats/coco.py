@@ -21,8 +21,9 @@ from typing import Any, ClassVar
 from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
 from pcme.data.problems import Problems
-from pcme.data.records import Record, assemble, json_document
+from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
+from pcme.data.text_files import json_document
 from pcme.errors import FormatError
 
 __all__ = ["COCO"]

@@ -23,8 +23,9 @@ from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import Record, assemble, text_lines
+from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
+from pcme.data.text_files import text_lines
 from pcme.errors import FormatError
 
 __all__ = ["CUB"]

@@ -12,8 +12,9 @@ from typing import ClassVar
 from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
 from pcme.data.problems import Problems
-from pcme.data.records import Record, assemble, text_lines
+from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
+from pcme.data.text_files import text_lines
 
 __all__ = ["Flickr8k", "Flickr30k"]
 

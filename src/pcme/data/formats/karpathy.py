@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pcme.data.problems import Problems
-from pcme.data.records import Record, json_document
+from pcme.data.records import Record
+from pcme.data.text_files import json_document
 from pcme.errors import FormatError
 
 __all__ = ["first_found", "karpathy_images", "karpathy_record", "spelled"]

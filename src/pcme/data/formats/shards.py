@@ -8,13 +8,9 @@ The library names the members, but does not stream them: each tar is indexed onc
 place, which makes shuffling exact, runs resumable, and any number of workers see the same data.
 """
 
-import errno
-import io
 import json
 import math
-import os
 import re
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,15 +18,12 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int64
-from PIL import Image
 
 from pcme.data.dataset import CaptionDataset, Dataset, registry
-from pcme.data.images.decoding import MAX_PIXELS, ImageError, decode
+from pcme.data.formats.tars import Members, Parts, index_tar, read_at
 from pcme.data.problems import Problems
 from pcme.data.records import (
     IMAGE_SUFFIXES,
-    MAX_LINE,
     SPLIT_NAMES,
     Match,
     Record,
@@ -39,67 +32,13 @@ from pcme.data.records import (
     as_name,
     assemble,
     check_match,
-    decoded,
-    printable,
 )
-from pcme.data.sources import ImageSource
+from pcme.data.text_files import MAX_LINE, decoded
 from pcme.errors import ConfigError, FormatError
 
-__all__ = ["Members", "Shards"]
-
-MAX_MEMBER = 256 * 2**20
-"""Bytes of an image in a tar; a larger one is not read."""
 _MAX_SHARDS = 100_000
-_MAX_HEADER = 2**15  # bytes of one tar header with its extensions; a hostile one could be the file
 _PROBED = 64  # members that are looked at before a tar is said to hold no captioned image
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
-_NOTES = re.compile("__[^/]*__($|/)")  # webdataset's own notes in a tar
-
-_Parts = dict[str, tuple[int, int]]  # {extension: (offset, size)} of the members of one sample
-
-
-@dataclass(frozen=True, eq=False)
-class Members(ImageSource):
-    """Images inside tar files, by shard, offset and size; opened for each read, so thread-safe."""
-
-    shards: Sequence[Path]
-    names: Sequence[str]
-    places: Int64[np.ndarray, "n 3"]
-    max_pixels: int = MAX_PIXELS
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def id(self, index: int) -> str:
-        """The key of the sample."""
-        return self.names[index]
-
-    def load(self, index: int) -> Image.Image:
-        """The decoded member."""
-        return decode(self.read(index), max_pixels=self.max_pixels)
-
-    def stamp(self, index: int) -> str:
-        """Size and time of change of the tar, and the place in it; "missing" without the tar."""
-        shard, offset, size = self.places[index].tolist()
-        try:
-            status = os.stat(self.shards[shard])
-        except OSError:
-            return "missing"
-        return f"{status.st_size}:{status.st_mtime_ns}:{offset}:{size}"
-
-    def read(self, index: int) -> bytes:
-        """The bytes of the image as they are in the tar; an ImageError when they are not there."""
-        shard, offset, size = self.places[index].tolist()
-        if size > MAX_MEMBER:
-            raise ImageError("image-too-large", f"{size:,} bytes, over {MAX_MEMBER:,}")
-        try:
-            with open(self.shards[shard], "rb") as file:
-                data = _read(file, (offset, size))
-        except OSError as error:
-            raise ImageError("image-missing", f"{self.shards[shard]}: {error.strerror}") from error
-        if len(data) < size:
-            raise ImageError("image-truncated", f"{self.shards[shard]} ends within it")
-        return data
 
 
 @registry.register("webdataset", aliases=("shards",))
@@ -181,15 +120,6 @@ class _Sample:
     split: str | None
 
 
-class _Headers(io.BufferedReader):
-    """A tar as tarfile reads it: a header that claims to be huge is refused before it is read."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is None or not 0 <= size <= _MAX_HEADER:
-            raise tarfile.ReadError(f"a header of {size} bytes")
-        return super().read(size)
-
-
 def _shards(root: Path) -> list[Path]:
     """The shards that are meant, sorted; a FormatError when they cannot be used."""
     if re.match(r"\w{2,}:", str(root)):
@@ -235,7 +165,7 @@ def _split_of(shard: Path, root: Path) -> str | None:
 
 
 def _captioned(shard: Path) -> bool:
-    samples = _index(shard, Problems(), limit=_PROBED).values()
+    samples = index_tar(shard, Problems(), limit=_PROBED).values()
     return any(_images(sample) and sample.keys() & {"txt", "json"} for sample in samples)
 
 
@@ -244,7 +174,7 @@ def _samples(
 ) -> Iterator[_Sample]:
     """The samples of all shards, from at most `limit` members of each."""
     for number, shard in enumerate(shards):
-        if not (index := _index(shard, problems, limit=limit)):
+        if not (index := index_tar(shard, problems, limit=limit)):
             continue
         with open(shard, "rb") as file:
             for key, sample in index.items():
@@ -258,85 +188,12 @@ def _samples(
                     problems.add("duplicate-id", f"{shard.name}/{key}.{other}", "a second image")
 
 
-def _images(sample: _Parts) -> list[str]:
+def _images(sample: Parts) -> list[str]:
     return [suffix for suffix in sample if f".{suffix}" in IMAGE_SUFFIXES]
 
 
-def _index(shard: Path, problems: Problems, *, limit: int | None = None) -> dict[str, _Parts]:
-    """{key: {extension: (offset, size)}} of a tar, from its headers alone."""
-    from webdataset.tariterators import base_plus_ext
-
-    samples: dict[str, _Parts] = {}
-    for member in islice(_members(shard, problems), limit):
-        key, suffix = base_plus_ext(member.name)
-        if key is None:  # hidden, or without an extension: not part of a sample
-            continue
-        sample = samples.setdefault(key, {})
-        if suffix.lower() in sample:
-            problems.add("duplicate-id", f"{shard.name}/{member.name}", "twice in this shard")
-        else:
-            sample[suffix.lower()] = (member.offset_data, member.size)
-    return samples
-
-
-def _members(shard: Path, problems: Problems) -> Iterator[tarfile.TarInfo]:
-    """The regular files in a tar; whatever else there is, and damage, is reported."""
-    walk = _walk(shard)
-    while True:
-        try:
-            member = next(walk, None)
-        except Exception as error:  # tarfile raises nearly anything on damaged input
-            problems.add(*_damage(shard, error))
-            return
-        if member is None:
-            return
-        shown = printable(f"{shard.name}/{member.name}")
-        if shown != f"{shard.name}/{member.name}":
-            problems.add("row-malformed", shown, "a name that is not UTF-8")
-        elif member.name.startswith("/") or ".." in member.name.split("/"):
-            problems.add("image-outside", shown, "a name that leads out of the shard")
-        elif not member.isdir() and (not member.isreg() or member.issparse()):
-            problems.add("row-malformed", shown, "a link, a device or a sparse file")
-        elif not member.isdir() and not _NOTES.match(member.name):
-            yield member
-
-
-def _walk(shard: Path) -> Iterator[tarfile.TarInfo]:
-    """The members that lie within a tar, from its headers; an error where it is damaged."""
-    if not shard.is_file():
-        raise FileNotFoundError(errno.ENOENT, "no such shard")
-    with _Headers(io.FileIO(shard)) as file, tarfile.TarFile(fileobj=file, encoding="utf-8") as tar:
-        member, last = tar.next(), -1
-        while member is not None:
-            # A size below zero would lead back, and round and round.
-            if member.size < 0 or member.offset <= last:
-                raise tarfile.ReadError(f"a wrong size at byte {member.offset:,}")
-            if member.offset_data + member.size > os.fstat(file.fileno()).st_size:
-                raise tarfile.ReadError(f"it ends within the member at byte {member.offset:,}")
-            yield member
-            last = member.offset
-            file.seek(tar.offset)
-            try:
-                member = tarfile.TarInfo.fromtarfile(tar)  # unlike next(), keeps no list of them
-            except tarfile.HeaderError:
-                break
-        file.seek(tar.offset)
-        if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-            raise tarfile.ReadError(f"no proper end at byte {tar.offset:,}")
-
-
-def _damage(shard: Path, error: Exception) -> tuple[str, str, str]:
-    """The kind, place and detail of what is wrong with a whole shard."""
-    if isinstance(error, OSError):
-        return "image-missing", str(shard), error.strerror or "cannot be read"
-    with open(shard, "rb") as file:
-        packed = file.read(6).startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd"))
-    advice = "compressed; decompress it first" if packed else "what comes before is kept"
-    return "row-malformed", str(shard), f"{error} ({advice})"
-
-
 def _record(
-    file: IO[bytes], where: str, key: str, sample: _Parts, problems: Problems
+    file: IO[bytes], where: str, key: str, sample: Parts, problems: Problems
 ) -> tuple[Record, str | None]:
     """The record of a sample, and the split it names. The caption in .txt comes before JSON's."""
     facts = _facts(file, where, sample, problems)
@@ -353,7 +210,7 @@ def _record(
     return Record(key, captions or [], (), class_name, labels or None, facts), split
 
 
-def _facts(file: IO[bytes], where: str, sample: _Parts, problems: Problems) -> dict[str, Any]:
+def _facts(file: IO[bytes], where: str, sample: Parts, problems: Problems) -> dict[str, Any]:
     if "json" not in sample:
         return {}
     try:
@@ -369,9 +226,4 @@ def _facts(file: IO[bytes], where: str, sample: _Parts, problems: Problems) -> d
 
 def _text(file: IO[bytes], where: str, place: tuple[int, int], problems: Problems) -> str:
     """The text of a member; beyond MAX_LINE bytes it is no caption, and is cut."""
-    return decoded(_read(file, (place[0], min(place[1], MAX_LINE))), where, problems)
-
-
-def _read(file: IO[bytes], place: tuple[int, int]) -> bytes:
-    file.seek(place[0])
-    return file.read(place[1])
+    return decoded(read_at(file, (place[0], min(place[1], MAX_LINE))), where, problems)

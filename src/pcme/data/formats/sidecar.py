@@ -14,18 +14,9 @@ from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset, Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import (
-    IMAGE_SUFFIXES,
-    SPLIT_NAMES,
-    Match,
-    Record,
-    assemble,
-    check_match,
-    inside,
-    printable,
-    text_lines,
-)
+from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble, check_match
 from pcme.data.sources import Files
+from pcme.data.text_files import inside, printable, text_lines
 
 __all__ = ["Sidecar"]
 

@@ -6,50 +6,31 @@ list. Optional: `split`, `class`, `labels` (a list, or text split at ; | or ,). 
 become metadata, of which an image's first row is believed. JSONL has the columns of its first row.
 """
 
-import codecs
-import csv
 import difflib
-import json
 import os
 import posixpath
 import re
-import textwrap
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.formats.rows import Row, column_names, listed, read_rows
 from pcme.data.problems import Problems
-from pcme.data.records import (
-    MAX_LINE,
-    Match,
-    Record,
-    as_captions,
-    as_labels,
-    as_name,
-    assemble,
-    check_match,
-    inside,
-    printable,
-    text_lines,
-)
+from pcme.data.records import Match, Record, as_captions, as_labels, as_name, assemble, check_match
 from pcme.data.sources import Files
+from pcme.data.text_files import inside, printable
 from pcme.errors import DataError, FormatError, PcmeError
 
 __all__ = ["Table"]
 
-_Row = Mapping[str, Any]
-_Rows = Iterator[tuple[str, _Row]]
-_Line = tuple[str, str]
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 _STEMS = ("captions", "metadata")
 _OTHER_NAMES = {"image": ("file_name",), "caption": ("captions", "text")}
 _PROBED = 100  # names that are looked for in the table's folder and in its images/
-_BATCH = 1024  # rows of a Parquet file that are in memory at once
 
 
 @registry.register("table")
@@ -89,14 +70,14 @@ class Table(Dataset):
         path = _chosen(Path(self.root))
         if "split" not in self._columns(path):
             return ("all",)
-        rows = _rows(path, Problems(), only=["split"])
+        rows = read_rows(path, Problems(), only=["split"])
         return tuple(dict.fromkeys(name for _, row in rows if (name := as_name(row.get("split")))))
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of their first rows."""
         path = _chosen(Path(self.root))
         listing = _Listing(split, self._columns(path))
-        for where, row in _rows(path, problems):
+        for where, row in read_rows(path, problems):
             if fault := listing.add(where, row):
                 problems.add("row-malformed", where, fault)
         if not listing.split_of:
@@ -112,7 +93,7 @@ class Table(Dataset):
 
     def _columns(self, path: Path) -> dict[str, str]:
         """{what it is used as: the column's name} of the columns that mean something."""
-        found = _column_names(path)
+        found = column_names(path)
         required = {"image": self.image_column, "caption": self.caption_column}
         named = {use: _column(wanted, found, path) for use, wanted in required.items()}
         return named | {name: name for name in ("split", "class", "labels") if name in found}
@@ -131,7 +112,7 @@ class _Entry:
 
     where: str
     class_name: str | None
-    metadata: _Row
+    metadata: Row
     captions: list[str] = field(default_factory=list)
     labels: set[str] | None = None
 
@@ -145,7 +126,7 @@ class _Listing:
     entries: dict[str, _Entry] = field(default_factory=dict)
     split_of: dict[str, str] = field(default_factory=dict)
 
-    def add(self, where: str, row: _Row) -> str | None:
+    def add(self, where: str, row: Row) -> str | None:
         """Take one row in; what is wrong with it when it cannot be."""
         name = row.get(self.columns["image"])
         if not isinstance(name, str) or not name or "\0" in name or name != printable(name):
@@ -159,7 +140,7 @@ class _Listing:
             return f'{image} is in split "{first}" already, and here in "{split}"'
         return self._taken(where, image, row) if split == self.split else None
 
-    def _taken(self, where: str, image: str, row: _Row) -> str | None:
+    def _taken(self, where: str, image: str, row: Row) -> str | None:
         captions = as_captions(row.get(self.columns["caption"]))
         if captions is None:
             return f"no text in column {self.columns['caption']}"
@@ -205,7 +186,7 @@ def _chosen(root: Path) -> Path:
     found = next(filter(None, named), found)
     if len(found) == 1:
         return found[0]
-    given = _listed(path.name for path in found) or f"no {', '.join(_SUFFIXES)} file"
+    given = listed(path.name for path in found) or f"no {', '.join(_SUFFIXES)} file"
     raise FormatError(f"{root} must hold one table - found {given} - give the file itself")
 
 
@@ -219,147 +200,4 @@ def _column(wanted: str, found: Sequence[str], path: Path) -> str:
     advice = f"name the right one with image_column or caption_column{hint}"
     if len(found) == 1 and re.search("[;|\t]", found[0]):
         advice = "separate the cells by commas, or by tabs in a .tsv file"
-    raise FormatError(f'{path} has no column "{wanted}" - it has: {_listed(found)} - {advice}')
-
-
-def _listed(names: Iterable[str]) -> str:
-    return textwrap.shorten(", ".join(names), 300, placeholder=" ...")
-
-
-def _column_names(path: Path) -> list[str]:
-    """The columns, before any row is looked at."""
-    suffix, none = path.suffix.lower(), Problems()
-    if suffix == ".parquet":
-        found = _parquet_columns(path)
-    elif suffix == ".jsonl":
-        found = list(next(_jsonl_rows(path, none), ("", {}))[1])
-    else:
-        found = next(_csv_cells(path, none), ("", []))[1]
-    if not found:
-        raise DataError(f"{path} is empty - a table needs the columns image and caption")
-    if len(set(found)) < len(found):
-        raise FormatError(f"{path} has two columns of one name - {_listed(found)} - rename one")
-    return found
-
-
-def _rows(path: Path, problems: Problems, *, only: Sequence[str] | None = None) -> _Rows:
-    """(where, {column: value}) of every row that can be read; the others are reported."""
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _parquet_rows(path, problems, only or _parquet_columns(path))
-    return _jsonl_rows(path, problems) if suffix == ".jsonl" else _csv_rows(path, problems)
-
-
-def _jsonl_rows(path: Path, problems: Problems) -> _Rows:
-    for where, line in _utf8_lines(path, problems):
-        try:
-            row = json.loads(line or "null")
-            fault = "not a JSON object"
-        except (ValueError, RecursionError) as error:
-            row, fault = None, f"not JSON: {error}"
-        if isinstance(row, dict):
-            yield where, row
-        elif line.strip():
-            problems.add("row-malformed", where, fault)
-
-
-def _csv_rows(path: Path, problems: Problems) -> _Rows:
-    records = _csv_cells(path, problems)
-    _, header = next(records, ("", []))
-    for where, cells in records:
-        if len(cells) == len(header):
-            yield where, dict(zip(header, cells, strict=True))
-        else:
-            problems.add("row-malformed", where, f"{len(cells)} cells, {len(header)} columns")
-
-
-def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]]:
-    """(where, cells) of each record; after a damaged one, reading goes on at its second line."""
-    # The limit holds for the whole process, so it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    lines = _utf8_lines(path, problems)
-    ahead: deque[_Line] = deque()
-    width = 0
-    while True:
-        taken: list[_Line] = []
-        fed = _fed(lines, ahead, taken)
-        try:
-            cells = next(csv.reader(fed, delimiter=delimiter, skipinitialspace=True, strict=True))
-        except StopIteration:
-            return
-        except csv.Error as error:
-            ahead.extendleft(reversed(taken[1:]))
-            # Where nothing is ever quoted, a caption may begin with a quotation mark.
-            cells = taken[0][1].split(delimiter) if delimiter == "\t" else []
-            if len(cells) != width or "\0" in taken[0][1]:
-                problems.add("row-malformed", taken[0][0], str(error))
-                continue
-        if cells:
-            width = width or len(cells)
-            yield taken[0][0], [cell.strip() for cell in cells]
-
-
-def _fed(lines: Iterator[_Line], ahead: deque[_Line], taken: list[_Line]) -> Iterator[str]:
-    """The lines that make one record: an open quotation mark must not swallow the whole file."""
-    size = 0
-    while size <= MAX_LINE and (item := ahead.popleft() if ahead else next(lines, None)):
-        taken.append(item)
-        size += len(item[1])
-        if "\0" in item[1]:
-            raise csv.Error("a NUL byte")
-        yield item[1] + "\n"
-
-
-def _utf8_lines(path: Path, problems: Problems) -> Iterator[_Line]:
-    with open(path, "rb") as file:
-        mark = file.read(2)
-    if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise FormatError(f"{path} is UTF-16 - {mark!r} at its start - save it as UTF-8")
-    return text_lines(path, problems)
-
-
-def _parquet(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
-    from pyarrow import ArrowException, parquet
-
-    try:
-        return parquet.ParquetFile(path)
-    except (ArrowException, OSError) as error:
-        raise FormatError(f"{path} is not a Parquet file - {error} - is it complete?") from error
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    """The columns but for those of bytes: pictures inside a table are not read."""
-    with _parquet(path) as file:
-        return [column.name for column in file.schema_arrow if "binary" not in str(column.type)]
-
-
-def _parquet_rows(path: Path, problems: Problems, columns: Sequence[str]) -> _Rows:
-    number = 0
-    with _parquet(path) as file:
-        for group in range(file.num_row_groups):
-            batches = file.iter_batches(_BATCH, row_groups=[group], columns=columns)
-            end = number + file.metadata.row_group(group).num_rows
-            while number < end:
-                try:
-                    rows = _plain(next(batches))
-                except Exception as error:  # Arrow raises nearly anything on damaged input
-                    where = f"{path.name}:{number + 1}-{end}"
-                    problems.add("row-malformed", where, f"cannot be read: {error!r}")
-                    break
-                for row in rows:
-                    number += 1
-                    if row is None:
-                        problems.add("row-malformed", f"{path.name}:{number}", "not UTF-8")
-                    else:
-                        yield f"{path.name}:{number}", row
-            number = end
-
-
-def _plain(batch: Any) -> list[_Row | None]:  # noqa: ANN401
-    """The rows of a batch; None for one that holds text that is not UTF-8."""
-    try:
-        return list(batch.to_pylist())
-    except UnicodeDecodeError:
-        rows = (batch.slice(index, 1) for index in range(len(batch)))
-        return [None] if len(batch) == 1 else [row for one in rows for row in _plain(one)]
+    raise FormatError(f'{path} has no column "{wanted}" - it has: {listed(found)} - {advice}')

@@ -1,0 +1,163 @@
+"""Rows of CSV, TSV, JSONL and Parquet files, read one by one; damaged ones are reported."""
+
+import codecs
+import csv
+import json
+import textwrap
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pcme.data.problems import Problems
+from pcme.data.text_files import MAX_LINE, text_lines
+from pcme.errors import DataError, FormatError
+
+Row = Mapping[str, Any]
+Rows = Iterator[tuple[str, Row]]
+Line = tuple[str, str]
+BATCH = 1024  # rows of a Parquet file that are in memory at once
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join names for an error message, cut to a readable length."""
+    return textwrap.shorten(", ".join(names), 300, placeholder=" ...")
+
+
+def column_names(path: Path) -> list[str]:
+    """The columns, before any row is looked at."""
+    suffix, none = path.suffix.lower(), Problems()
+    if suffix == ".parquet":
+        found = _parquet_columns(path)
+    elif suffix == ".jsonl":
+        found = list(next(_jsonl_rows(path, none), ("", {}))[1])
+    else:
+        found = next(_csv_cells(path, none), ("", []))[1]
+    if not found:
+        raise DataError(f"{path} is empty - a table needs the columns image and caption")
+    if len(set(found)) < len(found):
+        raise FormatError(f"{path} has two columns of one name - {listed(found)} - rename one")
+    return found
+
+
+def read_rows(path: Path, problems: Problems, *, only: Sequence[str] | None = None) -> Rows:
+    """(where, {column: value}) of every row that can be read; the others are reported."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _parquet_rows(path, problems, only or _parquet_columns(path))
+    return _jsonl_rows(path, problems) if suffix == ".jsonl" else _csv_rows(path, problems)
+
+
+def _jsonl_rows(path: Path, problems: Problems) -> Rows:
+    for where, line in _utf8_lines(path, problems):
+        try:
+            row = json.loads(line or "null")
+            fault = "not a JSON object"
+        except (ValueError, RecursionError) as error:
+            row, fault = None, f"not JSON: {error}"
+        if isinstance(row, dict):
+            yield where, row
+        elif line.strip():
+            problems.add("row-malformed", where, fault)
+
+
+def _csv_rows(path: Path, problems: Problems) -> Rows:
+    records = _csv_cells(path, problems)
+    _, header = next(records, ("", []))
+    for where, cells in records:
+        if len(cells) == len(header):
+            yield where, dict(zip(header, cells, strict=True))
+        else:
+            problems.add("row-malformed", where, f"{len(cells)} cells, {len(header)} columns")
+
+
+def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]]:
+    """(where, cells) of each record; after a damaged one, reading goes on at its second line."""
+    # The limit holds for the whole process, so it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    lines = _utf8_lines(path, problems)
+    ahead: deque[Line] = deque()
+    width = 0
+    while True:
+        taken: list[Line] = []
+        fed = _fed(lines, ahead, taken)
+        try:
+            cells = next(csv.reader(fed, delimiter=delimiter, skipinitialspace=True, strict=True))
+        except StopIteration:
+            return
+        except csv.Error as error:
+            ahead.extendleft(reversed(taken[1:]))
+            # Where nothing is ever quoted, a caption may begin with a quotation mark.
+            cells = taken[0][1].split(delimiter) if delimiter == "\t" else []
+            if len(cells) != width or "\0" in taken[0][1]:
+                problems.add("row-malformed", taken[0][0], str(error))
+                continue
+        if cells:
+            width = width or len(cells)
+            yield taken[0][0], [cell.strip() for cell in cells]
+
+
+def _fed(lines: Iterator[Line], ahead: deque[Line], taken: list[Line]) -> Iterator[str]:
+    """The lines that make one record: an open quotation mark must not swallow the whole file."""
+    size = 0
+    while size <= MAX_LINE and (item := ahead.popleft() if ahead else next(lines, None)):
+        taken.append(item)
+        size += len(item[1])
+        if "\0" in item[1]:
+            raise csv.Error("a NUL byte")
+        yield item[1] + "\n"
+
+
+def _utf8_lines(path: Path, problems: Problems) -> Iterator[Line]:
+    with open(path, "rb") as file:
+        mark = file.read(2)
+    if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise FormatError(f"{path} is UTF-16 - {mark!r} at its start - save it as UTF-8")
+    return text_lines(path, problems)
+
+
+def _parquet(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
+    from pyarrow import ArrowException, parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        raise FormatError(f"{path} is not a Parquet file - {error} - is it complete?") from error
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    """The columns but for those of bytes: pictures inside a table are not read."""
+    with _parquet(path) as file:
+        return [column.name for column in file.schema_arrow if "binary" not in str(column.type)]
+
+
+def _parquet_rows(path: Path, problems: Problems, columns: Sequence[str]) -> Rows:
+    number = 0
+    with _parquet(path) as file:
+        for group in range(file.num_row_groups):
+            batches = file.iter_batches(BATCH, row_groups=[group], columns=columns)
+            end = number + file.metadata.row_group(group).num_rows
+            while number < end:
+                try:
+                    rows = _plain(next(batches))
+                except Exception as error:  # Arrow raises nearly anything on damaged input
+                    where = f"{path.name}:{number + 1}-{end}"
+                    problems.add("row-malformed", where, f"cannot be read: {error!r}")
+                    break
+                for row in rows:
+                    number += 1
+                    if row is None:
+                        problems.add("row-malformed", f"{path.name}:{number}", "not UTF-8")
+                    else:
+                        yield f"{path.name}:{number}", row
+            number = end
+
+
+def _plain(batch: Any) -> list[Row | None]:  # noqa: ANN401
+    """The rows of a batch; None for one that holds text that is not UTF-8."""
+    try:
+        return list(batch.to_pylist())
+    except UnicodeDecodeError:
+        rows = (batch.slice(index, 1) for index in range(len(batch)))
+        return [None] if len(batch) == 1 else [row for one in rows for row in _plain(one)]
