@@ -50,8 +50,17 @@ def test_strict_raises_the_first_problem_but_not_a_note():
         problems.add("image-empty", "b.jpg", "0 bytes")
 
 
-def test_an_unknown_kind_is_a_defect():
-    with pytest.raises(ValueError, match="KINDS"):
+def test_a_layout_outside_the_package_reports_its_own_kind():
+    problems = Problems()
+    problems.add("audio-missing", "a.wav", "no such file", meaning="left out")
+    problems.add("image-empty", "a.jpg", "0 bytes")
+    assert list(problems.counts) == ["image-empty", "audio-missing"]
+    assert "audio-missing: 1 (left out)" in problems.summary()
+    assert problems.record()["audio-missing"]["count"] == 1
+
+
+def test_an_unknown_kind_needs_its_meaning():
+    with pytest.raises(ValueError, match="meaning"):
         Problems().add("image-ugly", "a.jpg", "")
     assert set(KINDS) >= NOTES
 

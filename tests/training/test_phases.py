@@ -96,7 +96,7 @@ def test_blocks_that_are_held_are_computed_once(tmp_path, monkeypatch):
 def passes(monkeypatch, phases, folder):
     """How many times each training image goes through the first block before it is embedded."""
     asked = []
-    real = FeatureCache.open_or_compute_all.__func__
+    real = FeatureCache.open_or_compute.__func__
 
     def noted(cls, place, dataset, transform, stages, **options):
         missing = {p.parent.name for p in place.glob("*/manifest.json")}
@@ -105,7 +105,7 @@ def passes(monkeypatch, phases, folder):
         return found
 
     monkeypatch.setenv("PCME_CACHE", str(folder / "cache"))
-    monkeypatch.setattr(FeatureCache, "open_or_compute_all", classmethod(noted))
+    monkeypatch.setattr(FeatureCache, "open_or_compute", classmethod(noted))
     train(SHORT.changed([f"phases={json.dumps(phases)}"]), folder / "run")
     monkeypatch.undo()
     return sum(asked) - 1  # one is of the validation images

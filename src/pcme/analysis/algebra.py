@@ -26,7 +26,7 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import cutmix, erase
-from pcme.data.text.tokens import erase_words
+from pcme.data.text.perturbation import erase_words
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation.bootstrap import Estimate, estimate, weighted_mean

@@ -91,7 +91,7 @@ def _size(dataset: CaptionDataset, index: int, problems: Problems) -> tuple[int,
     try:
         size = images.load(index).size
     except ImageError as error:
-        problems.add(error.kind, images.id(index), str(error))
+        problems.add(error.kind, images.id(index), str(error), meaning=error.meaning)
         return None
     path = images.path(index)
     if path is not None and (actual := disguise(path)):

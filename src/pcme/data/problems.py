@@ -1,7 +1,7 @@
-"""Problems: what is wrong with a dataset, counted and named while the rest goes on.
+"""Problems: faults of a dataset, counted and named while loading continues.
 
-A loader never skips anything in silence. What it cannot use it reports here, and whoever started it
-shows the summary at the end; with `strict` the first problem stops it.
+A loader never skips anything silently. It reports here what it cannot use, and its caller shows the
+summary at the end; with `strict` the first problem stops it.
 """
 
 import threading
@@ -53,7 +53,7 @@ class Problem:
 
 
 class Problems:
-    """Collects problems from any thread; with `strict` the first that is no mere note is raised.
+    """Collects problems from any thread; with `strict` the first one, notes aside, is raised.
 
     >>> problems = Problems()
     >>> problems.add("caption-empty", "captions.csv:7", "no words")
@@ -64,7 +64,7 @@ class Problems:
         captions.csv:7: no words
     >>> Problems(strict=True).add("image-empty", "a.jpg", "0 bytes")
     Traceback (most recent call last):
-    pcme.errors.DataError: a.jpg: 0 bytes (image-empty) - mend or remove it, or run without --strict
+    pcme.errors.DataError: a.jpg: 0 bytes (image-empty). Fix or remove it, or run without --strict.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -73,28 +73,35 @@ class Problems:
         self._counts: dict[str, int] = {}
         self._kept: dict[str, list[Problem]] = {}
         self._seen: set[int] = set()
+        self._meanings: dict[str, str] = {}
 
-    def add(self, kind: str, where: str, detail: str) -> None:
-        """Count one problem, once however often it is met; raise it if strict."""
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind of problem {kind!r}; add it to KINDS")
+    def add(self, kind: str, where: str, detail: str, *, meaning: str | None = None) -> None:
+        """Count one problem, once however often it is met; raise it if strict.
+
+        A layout outside this package may report kinds of its own: `meaning` says what such a kind
+        is and what is done about it, as KINDS does for the others.
+        """
+        if kind not in KINDS and meaning is None:
+            raise ValueError(f"unknown kind of problem {kind!r}. Give its meaning.")
         problem = Problem(kind, where, detail)
         key = hash((kind, where))
         with self._lock:
             if key in self._seen:
                 return
             self._seen.add(key)
+            self._meanings.setdefault(kind, KINDS.get(kind, meaning or ""))
             self._counts[kind] = self._counts.get(kind, 0) + 1
             kept = self._kept.setdefault(kind, [])
             if len(kept) < KEPT:
                 kept.append(problem)
         if self.strict and kind not in NOTES:
-            raise DataError(f"{problem} ({kind}) - mend or remove it, or run without --strict")
+            raise DataError(f"{problem} ({kind}). Fix or remove it, or run without --strict.")
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many problems of each kind, in the order of KINDS."""
-        return {kind: self._counts[kind] for kind in KINDS if kind in self._counts}
+        """How many problems of each kind, in the order of KINDS, then other kinds as they came."""
+        order = dict.fromkeys((*KINDS, *self._counts))
+        return {kind: self._counts[kind] for kind in order if kind in self._counts}
 
     def kept(self, kind: str) -> tuple[Problem, ...]:
         """The problems of one kind, by name: at most the first 1,000."""
@@ -116,7 +123,7 @@ class Problems:
 
     def _lines(self, kind: str, examples: int) -> list[str]:
         count, kept = self._counts[kind], self._kept[kind]
-        lines = [f"{kind}: {count:,} ({KINDS[kind]})"]
+        lines = [f"{kind}: {count:,} ({self._meanings[kind]})"]
         lines += [f"    {problem}" for problem in kept[:examples]]
         if count > examples:
             lines.append(f"    ... and {count - examples:,} more")

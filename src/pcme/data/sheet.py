@@ -160,7 +160,7 @@ def _picture(dataset: CaptionDataset, index: int, problems: Problems, fonts: _Fo
     try:
         image = dataset.images.load(index)
     except ImageError as error:
-        problems.add(error.kind, dataset.images.id(index), str(error))
+        problems.add(error.kind, dataset.images.id(index), str(error), meaning=error.meaning)
         draw = ImageDraw.Draw(frame)
         draw.rectangle((0, 0, CELL - 1, PICTURE - 1), outline=RULE)
         draw.text((CELL // 2, PICTURE // 2), error.kind, font=fonts.text, fill=FAINT, anchor="mm")

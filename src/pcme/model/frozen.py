@@ -64,7 +64,7 @@ def cached_stages(
 ) -> list[FeatureCache]:
     """`cached_features` for each of `tops`, the largest first, by running the backbone once."""
     model.images.network.eval()
-    return FeatureCache.open_or_compute_all(
+    return FeatureCache.open_or_compute(
         cache_folder() / "features",
         dataset,
         transform,

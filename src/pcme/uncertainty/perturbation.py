@@ -16,7 +16,7 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import erase
-from pcme.data.text.tokens import append_unknown, erase_words
+from pcme.data.text.perturbation import append_unknown, erase_words
 from pcme.embedding import Embedding, Gaussian, joined
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.model import Model

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pcme.data.images import transforms
+from pcme.data.images import scaling
 from pcme.data.images.transforms import MEAN_COLOUR, ImageTransform, cutmix, erase, normalise
 from pcme.errors import ConfigError, DataError, ShapeError
 from tests.helpers import unless_annotations_are_enforced
@@ -71,7 +71,7 @@ def test_noise_agrees_with_pillow(width, height, size, arrow):
     image = Image.fromarray(noise)
     with pytest.MonkeyPatch.context() as patch:
         if not arrow:
-            patch.setattr(transforms, "_memory", lambda image: None)
+            patch.setattr(scaling, "_memory", lambda image: None)
         pixels = ImageTransform(size=size, crop="none")(image)
     worst, mean = apart(pixels, pillow(image, (0, 0, width, height), size))
     assert worst <= 2
@@ -107,7 +107,7 @@ def test_the_scaled_centre_is_scaled_whole_and_then_cut(size, monkeypatch):
     wanted = np.array(whole)[top : top + 224, left : left + 224].transpose(2, 0, 1)
     transform = ImageTransform(crop="scaled-centre")
     assert np.array_equal(transform(picture).numpy(), wanted)
-    monkeypatch.setattr(transforms, "LARGEST_SCALED", 0)
+    monkeypatch.setattr(scaling, "LARGEST_SCALED", 0)
     assert np.abs(transform(picture).numpy().astype(int) - wanted).max() <= 1
 
 
@@ -122,8 +122,8 @@ def test_a_picture_of_the_right_size_is_copied_as_it_is():
 def test_the_memory_of_a_picture_is_a_short_cut_only(monkeypatch):
     image, transform = textured(640, 480), ImageTransform.training()
     fast = transform(image, np.random.default_rng(1))
-    assert transforms._memory(image) is not None
-    monkeypatch.setattr(transforms, "_memory", lambda image: None)
+    assert scaling._memory(image) is not None
+    monkeypatch.setattr(scaling, "_memory", lambda image: None)
     assert torch.equal(fast, transform(image, np.random.default_rng(1)))
 
 

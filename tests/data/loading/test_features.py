@@ -33,9 +33,11 @@ class Backbone:
 
 
 def compute(folder, data, encode, **options):
-    options = {"backbone": "b1", "batch_size": 3, **options}
+    options = {"batch_size": 3, **options}
     transform = options.pop("transform", SMALL)
-    return FeatureCache.open_or_compute(folder, data, transform, encode, **options)
+    stages = [Stage(options.pop("backbone", "b1"), encode)]
+    (cache,) = FeatureCache.open_or_compute(folder, data, transform, stages, **options)
+    return cache
 
 
 def test_features_are_those_of_the_backbone(tmp_path):
@@ -205,7 +207,7 @@ def chain(backbone):
 
 
 def compute_all(folder, data, stages):
-    return FeatureCache.open_or_compute_all(folder, data, SMALL, stages, batch_size=3)
+    return FeatureCache.open_or_compute(folder, data, SMALL, stages, batch_size=3)
 
 
 def test_stages_are_computed_in_one_pass_as_they_are_apart(tmp_path):

@@ -12,19 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcme.data.text.tokens import (
-    END,
-    PAD,
-    SPECIALS,
-    START,
-    UNK,
-    UNKNOWN,
-    Vocab,
-    append_unknown,
-    drop_words,
-    erase_words,
-    tokenise,
-)
+from pcme.data.text.perturbation import append_unknown, drop_words, erase_words
+from pcme.data.text.tokens import END, PAD, SPECIALS, START, UNK, UNKNOWN, Vocab, tokenise
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 from tests.helpers import unless_annotations_are_enforced
 

@@ -40,11 +40,11 @@ _WIDE_GREYS = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 
 
 class ImageError(DataError):
-    """An image that cannot be used; `kind` is one of the kinds of problems."""
+    """An image that cannot be used; `kind` and `meaning` are as in `Problems.add`."""
 
-    def __init__(self, kind: str, detail: str) -> None:
+    def __init__(self, kind: str, detail: str, *, meaning: str | None = None) -> None:
         super().__init__(detail)
-        self.kind = kind
+        self.kind, self.meaning = kind, meaning
 
 
 def decode(source: Path | bytes | IO[bytes], *, max_pixels: int = MAX_PIXELS) -> Image.Image:

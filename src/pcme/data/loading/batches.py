@@ -23,7 +23,8 @@ from pcme.data.loading.prefetch import ordered
 from pcme.data.loading.samplers import AFRESH, Pairs, Sampler
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
-from pcme.data.text.tokens import Tokeniser, Tokens, Vocab, drop_words, erase_words, tokenise
+from pcme.data.text.perturbation import drop_words, erase_words
+from pcme.data.text.tokens import Tokeniser, Tokens, Vocab, tokenise
 from pcme.retrieval.labels import UNSAID
 
 __all__ = ["Batch", "FeatureRows", "Loader", "image_batches"]
@@ -218,5 +219,5 @@ def usable(images: ImageSource, index: int, problems: Problems) -> Image.Image |
     try:
         return images.load(index)
     except ImageError as error:
-        problems.add(error.kind, images.id(index), str(error))
+        problems.add(error.kind, images.id(index), str(error), meaning=error.meaning)
         return None

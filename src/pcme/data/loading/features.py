@@ -10,7 +10,6 @@ stopped. What several parts of a backbone give, one after the other, is computed
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,25 +18,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from filelock import FileLock
-from jaxtyping import Bool, Float, Float16, Int64, Shaped, UInt8
+from jaxtyping import Bool, Float, Float16, Shaped
 from torch import Tensor, nn
 
-from pcme.core import files
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.batches import image_batches
+from pcme.data.loading.drafts import FORMAT_VERSION, SAVE_EVERY, Draft
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, FormatError, ShapeError
-
-__all__ = ["FeatureCache", "Stage", "digest_of_module"]
-
-FORMAT_VERSION = 1
-SAVE_EVERY = 16
-"""Batches between two notes of how far the computation has come."""
-
-Encode = Callable[[UInt8[Tensor, "b 3 h w"]], Float[Tensor, "b ..."]]
 
 
 @dataclass(frozen=True)
@@ -63,31 +54,6 @@ class FeatureCache:
 
     @classmethod
     def open_or_compute(
-        cls,
-        folder: Path,
-        dataset: CaptionDataset,
-        transform: ImageTransform,
-        encode: Encode,
-        *,
-        backbone: str,
-        view: int | None = None,
-        batch_size: int = 32,
-        workers: int = 2,
-        problems: Problems | None = None,
-        progress: Progress = silent,
-    ) -> "FeatureCache":
-        """The features below `folder`, computed first unless they are there already.
-
-        `encode` maps pixels to features; `backbone` is the digest of what it computes.
-        """
-        (found,) = cls.open_or_compute_all(
-            folder, dataset, transform, [Stage(backbone, encode)], view=view,
-            batch_size=batch_size, workers=workers, problems=problems, progress=progress,
-        )  # fmt: skip
-        return found
-
-    @classmethod
-    def open_or_compute_all(
         cls,
         folder: Path,
         dataset: CaptionDataset,
@@ -122,7 +88,7 @@ class FeatureCache:
                 batches = _Batches(dataset, transform, seen, batch_size, workers, noted)
                 count = len(dataset.images)
                 drafts = [
-                    _Draft(final, count) if wanted else None
+                    Draft(final, count) if wanted else None
                     for final, wanted in zip(finals, missing, strict=True)
                 ]
                 _compute(drafts, batches, stages, progress)
@@ -211,44 +177,8 @@ def _digest(
     return seen.hexdigest()[:16]
 
 
-class _Draft:
-    """Features on their way: a folder beside the final one, which then gets its name at once."""
-
-    def __init__(self, final: Path, count: int) -> None:
-        self.final, self.count = final, count
-        self.folder = final.with_name(f"{final.name}.partial")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        files.clean(self.folder)
-        self.done, self.features = _resumed(self.folder, count)
-        self.usable = _saved_rows(self.folder, count, self.done)
-
-    def put(self, indices: Int64[np.ndarray, " b"], values: Float16[np.ndarray, "b ..."]) -> None:
-        if self.features is None:
-            self.features = _new_features(self.folder, (self.count, *values.shape[1:]))
-        self.features[indices] = values
-        self.usable[indices] = True
-        self.done = int(indices[-1]) + 1
-
-    def note(self) -> None:
-        """Make durable what has been computed, then say so."""
-        if self.features is None:
-            raise FormatError(f"{self.final.name}: none of the {self.count} images can be used")
-        self.features.flush()
-        with files.replacing(self.folder / "usable.npy") as draft, draft.open("wb") as file:
-            np.save(file, self.usable)
-        files.write_text(self.folder / "done.json", json.dumps({"done": self.done}))
-
-    def finish(self) -> None:
-        """Give the folder its name: whoever sees that sees all of it."""
-        self.note()
-        assert self.features is not None, "noted"
-        manifest = {"format_version": FORMAT_VERSION, "shape": list(self.features.shape)}
-        files.write_text(self.folder / "manifest.json", json.dumps(manifest))
-        os.replace(self.folder, self.final)
-
-
 def _compute(
-    drafts: Sequence[_Draft | None],
+    drafts: Sequence[Draft | None],
     batches: _Batches,
     stages: Sequence[Stage],
     progress: Progress,
@@ -285,30 +215,3 @@ def _narrow(values: Float[Tensor, "b ..."], count: int) -> Float16[np.ndarray, "
             "the backbone's features exceed half precision (65,504) or are not finite"
         )
     return narrow
-
-
-def _new_features(folder: Path, shape: tuple[int, ...]) -> np.memmap:
-    path = folder / "features.npy"
-    features = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
-    if hasattr(os, "posix_fallocate"):
-        # A full disk is an error here; later, when the map is written to, it would be a crash.
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    return features
-
-
-def _resumed(folder: Path, count: int) -> tuple[int, np.memmap | None]:
-    """(images done, features so far) of a computation that was cut short; (0, None) afresh."""
-    try:
-        done = int(json.loads((folder / "done.json").read_text())["done"])
-        features = np.lib.format.open_memmap(folder / "features.npy", mode="r+")
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0, None
-    return (done, features) if features.shape[0] == count and done <= count else (0, None)
-
-
-def _saved_rows(folder: Path, count: int, done: int) -> Bool[np.ndarray, " n"]:
-    if done == 0:
-        return np.zeros(count, np.bool_)
-    saved: Bool[np.ndarray, " n"] = np.load(folder / "usable.npy", allow_pickle=False)
-    return saved

@@ -1,4 +1,4 @@
-"""Captions as words and as ids: a tokeniser, a vocabulary, and ways to spoil a caption.
+"""Captions as words and as ids: a tokeniser and a vocabulary.
 
 A caption is tokenised once; everything after that works on lists of words. Nothing a user types
 can become padding or an end mark: those exist only as ids, and only `Vocab` writes them.
@@ -10,7 +10,6 @@ can become padding or an end mark: those exist only as ids, and only `Vocab` wri
 """
 
 import json
-import math
 import re
 import unicodedata
 from collections import Counter
@@ -21,7 +20,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
@@ -29,23 +27,6 @@ from torch import Tensor
 from pcme.core import files
 from pcme.data.text.treebank import treebank
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
-
-__all__ = [
-    "END",
-    "PAD",
-    "RULES",
-    "SPECIALS",
-    "START",
-    "UNK",
-    "UNKNOWN",
-    "Tokeniser",
-    "Tokens",
-    "Vocab",
-    "append_unknown",
-    "drop_words",
-    "erase_words",
-    "tokenise",
-]
 
 PAD, START, END, UNK = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
@@ -234,57 +215,6 @@ class Vocab:
             raise FormatError(f"{path}: {error}") from error
 
 
-def drop_words(
-    words: Sequence[str], generator: np.random.Generator, ratio: float = 0.1
-) -> list[str]:
-    """The words after caption dropping: some are `<unk>`, then ⌊ratio·L⌋ are gone, never all.
-
-    Each of the L words becomes `<unk>` with probability `ratio`; then ⌊ratio·L⌋ words drawn at
-    random, known or not, are deleted, but one always stays.
-
-    Paper: §4.1 (training augmentation).
-    Differs: the paper says "erasing ratio 0.1"; this is what the authors' code does with it.
-    """
-    length = len(words)
-    unknown = generator.random(length) < _share(ratio)
-    # 0.29 * 100 is a hair below 29; a product that close to a whole number is meant to be one.
-    count = max(0, min(math.floor(ratio * length + 1e-9), length - 1))
-    gone = set(generator.permutation(length)[:count].tolist())
-    marked = [UNKNOWN if hide else word for word, hide in zip(words, unknown, strict=True)]
-    return [word for position, word in enumerate(marked) if position not in gone]
-
-
-def erase_words(words: Sequence[str], generator: np.random.Generator, ratio: float) -> list[str]:
-    """The words with round(ratio·L) of them, drawn at random, replaced by `<unk>`.
-
-    Nested: with the same seed, what a smaller ratio erases a larger one erases too.
-
-    >>> erase_words(["a", "small", "bird"], np.random.default_rng(0), 1.0)
-    ['<unk>', '<unk>', '<unk>']
-    """
-    count = round(_share(ratio) * len(words))
-    erased = set(generator.permutation(len(words))[:count].tolist())
-    return [UNKNOWN if position in erased else word for position, word in enumerate(words)]
-
-
-def append_unknown(
-    words: Sequence[str], *, count: int | None = None, ratio: float | None = None
-) -> list[str]:
-    """The words followed by `count`, or round(ratio·L), times `<unk>`.
-
-    Paper: §F.1.
-
-    >>> append_unknown(["a", "bird"], count=1)
-    ['a', 'bird', '<unk>']
-    """
-    if (count is None) == (ratio is None):
-        raise ConfigError(f"give either count or ratio - got count={count}, ratio={ratio}")
-    extra = round((ratio or 0.0) * len(words)) if count is None else count
-    if extra < 0:
-        raise ConfigError(f"cannot append {extra} words - give a count or ratio of at least 0")
-    return [*words, *[UNKNOWN] * extra]
-
-
 def _plain(caption: str) -> str:
     """The caption in lower case and NFKC, with plain apostrophes and no stray accents."""
     if caption.isascii():
@@ -296,12 +226,6 @@ def _plain(caption: str) -> str:
 def _normal(piece: str) -> str:
     # Twice, because the lower case of a normal form need not be one.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).lower())
-
-
-def _share(ratio: float) -> float:
-    if not 0 <= ratio <= 1:
-        raise ConfigError(f"ratio must be from 0 to 1 - got {ratio}")
-    return ratio
 
 
 def _record(path: Path) -> dict[str, object]:

@@ -38,8 +38,8 @@ HEAD = 20
 class Coverage:
     """How much of a vocabulary has vectors, by word and by how often the words occur.
 
-    >>> print(Coverage(found=3, total=4, running=0.9, missing=("jizz",)))
-    3 of 4 words (75.0 %) and 90.0 % of running words have a vector; most frequent without: jizz.
+    >>> print(Coverage(found=3, total=4, running=0.9, missing=("roost",)))
+    3 of 4 words (75.0 %) and 90.0 % of running words have a vector; most frequent without: roost.
     """
 
     found: int
