@@ -17,8 +17,8 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
+from pcme.scores.gallery import best_first
 from pcme.scores.lifts import Lift
-from pcme.scores.scan import best_first
 
 __all__ = ["Approximate", "Effort", "stream"]
 

@@ -13,7 +13,8 @@ from pcme.index.resident import Resident
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.combine import Calibrate
-from pcme.scores.scan import SCORED, TopK, best_first
+from pcme.scores.gallery import TopK, best_first
+from pcme.scores.scan import SCORED
 
 __all__ = ["InMemory", "uncertainties"]
 

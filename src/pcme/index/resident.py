@@ -12,7 +12,7 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.index.rows import embedding_of, numbers
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.scores.scan import best_first
+from pcme.scores.gallery import best_first
 
 __all__ = ["Resident", "bytes_of"]
 

@@ -51,7 +51,7 @@ def _read_score(stored: object) -> Score:
     except (AssertionError, KeyError, TypeError) as error:
         raise ValueError("not a stored score") from error
     except ConfigError as error:
-        raise ValueError(f"{error} Is a plugin missing? Name it with --plugin.") from error
+        raise ConfigError(f"{error} Is a plugin missing? Name it with --plugin.") from error
 
 
 def _stored_score(score: Score) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
 from pcme.retrieval.ranking import Ranking
+from pcme.scores.distance_scan import LiftedScan
+from pcme.scores.gallery import Fixed, Gallery
 from pcme.scores.lifts import Ann
 from pcme.scores.plans import (
     MEMORY_LIMIT,
@@ -35,7 +37,7 @@ from pcme.scores.plans import (
     item_blocks,
     query_blocks,
 )
-from pcme.scores.scan import Fixed, Gallery, LiftedScan, PlainScan, Scan, score_one
+from pcme.scores.scan import Scan, score_one
 
 
 class Score(ABC):
@@ -127,7 +129,7 @@ class Score(ABC):
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """The scan that finds the best items of a gallery; without `exact` it need not prove."""
-        return PlainScan(self.plan, gallery)
+        return Scan(self.plan, gallery)
 
     def ann(self, dim: int) -> Ann | None:
         """The vectors by which an L2 engine proposes items; None where it cannot."""

@@ -16,9 +16,10 @@ from torch.nn.functional import logsigmoid
 from pcme.embedding import Embedding
 from pcme.scores.base import Score, registry, require_gaussian, require_logit
 from pcme.scores.density_scan import DensityPlan, DensityScan, SeparableScan
+from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DensityAnn
 from pcme.scores.plans import Normal, Plan
-from pcme.scores.scan import Gallery, Scan
+from pcme.scores.scan import Scan
 
 
 class DensityScore(Score, ABC):

@@ -18,8 +18,9 @@ from torch import Tensor
 from pcme.embedding import Embedding, Gaussian
 from pcme.kernels import compiled, overlap
 from pcme.kernels.threads import Array
-from pcme.scores.plans import Lifted, Plan, Rows
-from pcme.scores.scan import HALF_ULP, NEVER, Gallery, Scan
+from pcme.scores.gallery import Gallery
+from pcme.scores.plans import Lifted, Plan, Rows, gaussian
+from pcme.scores.scan import HALF_ULP, NEVER, Scan
 
 STEPS = 6
 """Multiply-adds per dimension of `compiled.kernel_sums`: 24 for every four dimensions."""
@@ -114,7 +115,7 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
 
     def renew(self) -> None:
         """The scaling that decides, and the ends of all blocks."""
-        whole = _gaussian(self.gallery.embedding)
+        whole = gaussian(self.gallery.embedding)
         self._extent = overlap.Extent.of(whole)
         if not self.gallery.lasting:
             return
@@ -134,7 +135,7 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
         """Tiles of scaled means and variances."""
         mean, variance = self._scaled(items)
         tiles = compiled.pack(*compiled.pad(mean.numpy(), variance.numpy()))
-        volume = (self.weights[2] * _gaussian(items).log_volume()).float()
+        volume = (self.weights[2] * gaussian(items).log_volume()).float()
         return _Kept(tiles, volume, variance.amax(0))
 
     def keys(
@@ -166,16 +167,16 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
         most_m = (self._volume - keys - beta * low).clamp_min(0)  # α M
         size = most_m + beta * largest + self._volume.abs()
         error = 2 * (queries.dim / 4 + 16) * HALF_ULP * size
-        own = gamma * _gaussian(queries).log_volume() - beta * self._scaling.log_volume
+        own = gamma * gaussian(queries).log_volume() - beta * self._scaling.log_volume
         bound = self.score.finish(keys + own + error, queries.dim)
         return torch.where(self._in_range(queries), bound, torch.inf)
 
     def _plan(self, queries: Embedding, gallery: Embedding) -> Plan:
-        return DensityPlan(self.score, _gaussian(queries), _gaussian(gallery), self._extent)
+        return DensityPlan(self.score, gaussian(queries), gaussian(gallery), self._extent)
 
     def _scaled(self, items: Embedding) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         assert self._scaling is not None
-        mean, variance = self._scaling.apply(_gaussian(items))
+        mean, variance = self._scaling.apply(gaussian(items))
         return mean, variance.expand_as(mean)
 
     def _in_range(self, queries: Embedding) -> Bool[Tensor, " q"]:
@@ -185,7 +186,7 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
         return torch.tensor([self._dtype(queries[n]) == dtype for n in range(len(queries))])
 
     def _dtype(self, query: Embedding) -> torch.dtype:
-        return self._extent.scaling(_gaussian(query)).dtype
+        return self._extent.scaling(gaussian(query)).dtype
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class SeparableScan(Scan[_Query, None]):
 
     def renew(self) -> None:
         """The gallery's scale, and its mean variance in it."""
-        whole = _gaussian(self.gallery.embedding)
+        whole = gaussian(self.gallery.embedding)
         self._extent = overlap.Extent.of(whole)
         self._scaling = self._extent.scaling(whole[0])
         parts = [whole[i : i + 4096] for i in range(0, len(whole), 4096)]
@@ -225,27 +226,20 @@ class SeparableScan(Scan[_Query, None]):
 
     def prepare(self, queries: Embedding) -> _Query:
         """The queries' side of the product, and z₀."""
-        mean, variance = self._scaling.apply(_gaussian(queries))
+        mean, variance = self._scaling.apply(gaussian(queries))
         typical = variance.mean(0) + self._mean_variance
         fade = (-variance / typical).exp()
         return _Query(torch.cat((mean.square() * fade, mean * fade, fade), -1).float(), typical)
-
-    def keep(self, items: Embedding) -> None:
-        """Nothing."""
 
     def keys(
         self, queries: _Query, items: Embedding, kept: None, part: slice
     ) -> Float32[Tensor, "q n"]:
         """One product."""
-        lifted = self._lift(_gaussian(items), queries.typical)
+        lifted = self._lift(gaussian(items), queries.typical)
         return torch.addmm(lifted.offset, queries.features, lifted.vectors.T)
 
-    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
-        """Nothing is promised."""
-        return torch.full_like(keys, torch.inf)
-
     def _plan(self, queries: Embedding, gallery: Embedding) -> Plan:
-        return DensityPlan(self.score, _gaussian(queries), _gaussian(gallery), self._extent)
+        return DensityPlan(self.score, gaussian(queries), gaussian(gallery), self._extent)
 
     def _lift(self, items: Gaussian, typical: Float[Tensor, " d"]) -> Lifted:
         alpha, beta, gamma = self.weights
@@ -254,8 +248,3 @@ class SeparableScan(Scan[_Query, None]):
         slope = alpha / typical * fade
         parts = (-slope, 2 * slope * mean, beta * fade - slope * mean.square())
         return Lifted(torch.cat(parts, -1).float(), (gamma * items.log_volume()).float())
-
-
-def _gaussian(items: Embedding) -> Gaussian:
-    assert isinstance(items, Gaussian)  # the score has made sure of it
-    return items

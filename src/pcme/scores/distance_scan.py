@@ -1,8 +1,9 @@
-"""The scan for scores that fall with a distance: one matrix product, and a bound by algebra.
+"""Scans by one matrix product, with a bound by algebra.
 
-For `mean`, `csd`, `csd_prob` and match probabilities of points the key is the score but for
-rounding and a monotone function. For `match_prob` the key is the mean of the squared distance, and
-`bounds.upper_log_match` bounds the match probability at such a mean.
+`LiftedScan` serves every lifted score. `DistanceScan` serves those that fall with a distance, and
+needs no copy of the items. For `mean`, `csd`, `csd_prob` and match probabilities of points the key
+is the score but for rounding and a monotone function. For `match_prob` it is the mean of the
+squared distance, and `bounds.upper_log_match` bounds the match probability at such a mean.
 """
 
 from dataclasses import dataclass
@@ -14,11 +15,56 @@ from torch import Tensor
 from pcme.embedding import Embedding, Gaussian
 from pcme.kernels import bounds, topk
 from pcme.kernels.analytic import TINY
-from pcme.scores.plans import Squash
-from pcme.scores.scan import HALF_ULP, Gallery, MakePlan, Scan
+from pcme.scores.gallery import Gallery
+from pcme.scores.plans import Lift, Lifted, Normal, Side, Squash, gaussian
+from pcme.scores.scan import BLOCK, HALF_ULP, MakePlan, Scan
 
 CHUNK_BYTES = 4 << 20
 """Temporaries that the allocator keeps for reuse; larger ones are paged in anew each time."""
+
+
+class LiftedScan(Scan[Lifted, None]):
+    """Keys: the lifted product in float32, whose worst rounding error bounds the score."""
+
+    def __init__(self, plan: MakePlan, gallery: Gallery, lift: Lift) -> None:
+        super().__init__(plan, gallery)
+        self.lift = lift
+
+    def width(self, k: int) -> int:
+        """A few more than k: keys are right but for rounding."""
+        return k + 32
+
+    def renew(self) -> None:
+        """The centre about which products cancel least."""
+        self._centre = gaussian(self.gallery.embedding[:BLOCK]).mean.mean(0).float()
+        self._longest = self._largest = 0.0
+
+    def prepare(self, queries: Embedding) -> Lifted:
+        """The queries, lifted."""
+        prepared = self._lift(queries, "query")
+        self.key_width = prepared.vectors.shape[1]
+        return prepared
+
+    def keys(
+        self, queries: Lifted, items: Embedding, kept: None, part: slice
+    ) -> Float32[Tensor, "q n"]:
+        """One product; the queries' offsets do not change their order."""
+        lifted = self._lift(items, "item")
+        self._longest = max(self._longest, float(lifted.vectors.norm(dim=1).max()))
+        self._largest = max(self._largest, float(lifted.offset.abs().max()))
+        return torch.addmm(lifted.offset, queries.vectors, lifted.vectors.T)
+
+    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+        """The key and its worst rounding error: γ (‖v₁‖ ‖v₂‖ + |o₂|), γ = n u."""
+        left = self._lift(queries, "query")
+        norms, offsets = left.vectors.double().norm(dim=1).cpu(), left.offset.double().cpu()
+        size: Tensor = norms * self._longest + self._largest + offsets.abs()
+        return keys + offsets + 1.01 * (left.vectors.shape[1] + 8) * HALF_ULP * size
+
+    def _lift(self, items: Embedding, side: Side) -> Lifted:
+        part = gaussian(items)
+        mean = part.mean.float() - self._centre
+        return self.lift(Normal(mean, part.log_sigma.float().expand_as(mean)), side)
 
 
 @dataclass(frozen=True)
@@ -134,9 +180,8 @@ class MatchScan(DistanceScan):
         return _Kept(kept.own, kept.longest, torch.stack((extent.amin(1), extent.amax(1))))
 
     def _extent(self, items: Embedding) -> Float64[Tensor, "5 n"]:
-        assert isinstance(items, Gaussian)  # the score's plan has made sure of it
         assert self._centre is not None
-        return bounds.extent(items, self._centre)
+        return bounds.extent(gaussian(items), self._centre)
 
 
 def _ends(parts: list[Float64[Tensor, "2 5"]]) -> Float64[Tensor, "2 5"]:

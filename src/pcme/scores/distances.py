@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 from pcme.embedding import Embedding
 from pcme.scores.base import LiftedScore, Score, registry, require_gaussian, require_logit
 from pcme.scores.distance_scan import DistanceScan
+from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DistanceLift
 from pcme.scores.plans import (
     Lifted,
@@ -25,7 +26,7 @@ from pcme.scores.plans import (
     mean_distance,
     single_points,
 )
-from pcme.scores.scan import Gallery, Scan
+from pcme.scores.scan import Scan
 
 
 @registry.register("mean")

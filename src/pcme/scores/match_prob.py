@@ -15,6 +15,7 @@ from pcme.kernels import analytic, compiled, sampled
 from pcme.kernels.threads import Array
 from pcme.scores.base import Score, registry, require_gaussian, require_logit
 from pcme.scores.distance_scan import DistanceScan, MatchScan
+from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DistanceLift
 from pcme.scores.plans import (
     COLUMNS,
@@ -28,7 +29,7 @@ from pcme.scores.plans import (
     single_points,
     whole_columns,
 )
-from pcme.scores.scan import Gallery, PlainScan, Scan
+from pcme.scores.scan import Scan
 
 
 @registry.register("match_prob")
@@ -106,7 +107,7 @@ class MatchProbability(Score):
         if self.positional and _single(items):
             return DistanceScan(self.plan, gallery, self.of, by_sigma=False)
         if self.positional or items.device.type != "cpu":
-            return PlainScan(self.plan, gallery)
+            return Scan(self.plan, gallery)
         return MatchScan(self.plan, gallery, self.scale_and_shift)
 
     def ann(self, dim: int) -> Ann:

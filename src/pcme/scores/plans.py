@@ -61,11 +61,11 @@ class Lifted:
     def products(self, items: "Lifted") -> Float[Tensor, "q g"]:
         """All scores; those of equal items are equal."""
         own = self.offset[:, None] + whole_columns(items.offset)
-        found = torch.addmm(own, self.vectors, whole_columns(items.vectors).T)
-        return found[:, : len(items.offset)]
+        padded = torch.addmm(own, self.vectors, whole_columns(items.vectors).T)
+        return padded[:, : len(items.offset)]
 
 
-Formula = Callable[[Normal, Normal], Tensor]
+Formula = Callable[[Normal, Normal], Float[Tensor, "*n"]]
 Lift = Callable[[Normal, Side], Lifted]
 Squash = Callable[[Float[Tensor, "*n"]], Float[Tensor, "*n"]]
 
@@ -109,7 +109,7 @@ class Plan(ABC):
     def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """Exact scores of some queries against some items."""
 
-    def candidates(self, rows: Tensor, ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
+    def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """The same numbers for a list of items per query, where `lists` says so."""
         raise NotImplementedError
 
@@ -122,18 +122,18 @@ class PairsPlan(Plan):
         self.pairs = pairs
         self.bytes_per_pair = self.bytes_per_candidate = 8 * 8 * queries.dim
 
-    def block(self, rows: Rows, columns: slice) -> Tensor:
+    def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """[q, 1, D] against [g, D]."""
-        left = normal(_gaussian(self.queries)[rows])
+        left = normal(gaussian(self.queries)[rows])
         return self.pairs(
             Normal(left.mean[:, None], left.log_sigma[:, None]),
-            normal(_gaussian(self.gallery)[columns]),
+            normal(gaussian(self.gallery)[columns]),
         )
 
-    def candidates(self, rows: Tensor, ids: Tensor) -> Tensor:
+    def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """[q, 1, D] against the gathered [q, m, D]."""
-        left = normal(_gaussian(self.queries)[rows])
-        right = normal(_gaussian(self.gallery)[ids.reshape(-1)])
+        left = normal(gaussian(self.queries)[rows])
+        right = normal(gaussian(self.gallery)[ids.reshape(-1)])
         shape = (*ids.shape, right.mean.shape[-1])
         return self.pairs(
             Normal(left.mean[:, None], left.log_sigma[:, None]),
@@ -159,10 +159,10 @@ class LiftedPlan(PairsPlan):
     @cached_property
     def _centre(self) -> Float[Tensor, " d"]:
         """A translation changes no score of this package and shrinks what cancels in products."""
-        return _gaussian(self.gallery).mean.mean(0).double()
+        return gaussian(self.gallery).mean.mean(0).double()
 
     def _lift(self, items: Embedding, rows: Rows, side: Side) -> Lifted:
-        part = normal(_gaussian(items)[rows])
+        part = normal(gaussian(items)[rows])
         return self.lift(Normal(part.mean - self._centre, part.log_sigma), side)
 
 
@@ -207,7 +207,7 @@ class SampledPlan(Plan):
         self.bytes_per_item = 24 * counts[1] * gallery.dim
         self.bytes_per_query = 24 * counts[0] * queries.dim
 
-    def block(self, rows: Rows, columns: slice) -> Tensor:
+    def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """In strips of items that stay in the cache."""
         assert isinstance(rows, slice)  # a sample belongs to a position
         x = self._draw(self.queries, rows, "query")
@@ -217,7 +217,7 @@ class SampledPlan(Plan):
         parts = [self.reduce(x, self._draw(self.gallery, strip, "item")) for strip in strips]
         return torch.cat(parts, 1)
 
-    def _draw(self, items: Embedding, rows: slice, side: Side) -> Tensor:
+    def _draw(self, items: Embedding, rows: slice, side: Side) -> Float[Tensor, "n j d"]:
         return sampled.draw(items, rows, self.samples, seed=self.seed, side=side)
 
 
@@ -285,8 +285,9 @@ def item_blocks(plan: Plan, rows: int, memory_limit: int) -> Iterator[slice]:
     yield from (slice(i, min(total, i + step)) for i in range(0, total, step))
 
 
-def _gaussian(items: Embedding) -> Gaussian:
-    assert isinstance(items, Gaussian)  # plans of Gaussian scores are built from Gaussians
+def gaussian(items: Embedding) -> Gaussian:
+    """The items of a score that takes Gaussians only, which it has made sure of."""
+    assert isinstance(items, Gaussian)
     return items
 
 

@@ -6,30 +6,18 @@ otherwise the list grows, in the end to all items. `Score.topk` uses a scan once
 gallery; an index keeps one, and with it whatever was computed from items that stay.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Embedding
 from pcme.kernels import topk
-from pcme.scores.plans import (
-    MEMORY_LIMIT,
-    QUERY_ROWS,
-    Lift,
-    Lifted,
-    Normal,
-    Plan,
-    Rows,
-    Side,
-    item_blocks,
-    query_blocks,
-)
+from pcme.scores.gallery import Gallery, TopK
+from pcme.scores.plans import MEMORY_LIMIT, QUERY_ROWS, Plan, Rows, item_blocks, query_blocks
 
 BLOCK = 65536
 """Items for which what keys are computed from is kept together; a multiple of `compiled.TILE`."""
@@ -53,63 +41,11 @@ MakePlan = Callable[[Embedding, Embedding], Plan]
 Accept = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], None]
 
 
-class Gallery(Protocol):
-    """The items that a scan searches; they may change between two searches."""
+class Scan(Generic[Prepared, Kept]):
+    """A search by exact scores alone; a subclass brings keys, and a bound, for a family of scores.
 
-    @property
-    def embedding(self) -> Embedding:
-        """All items."""
-
-    @property
-    def generation(self) -> int:
-        """A number that changes with the items."""
-
-    @property
-    def stable(self) -> int:
-        """Rows below it are what they were in the generation before."""
-
-    @property
-    def lasting(self) -> bool:
-        """Whether several searches will follow, so that copies of the items pay."""
-
-    def best(
-        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
-    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
-        """(scores, rows) of the k best, best first; the gallery decides between equal scores."""
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """A gallery that never changes; of equal scores the lower row is better."""
-
-    embedding: Embedding
-    generation: ClassVar[int] = 0
-    stable: ClassVar[int] = 0
-    lasting: ClassVar[bool] = False
-
-    def best(
-        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
-    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
-        """A stable sort of what is first sorted by row."""
-        rows, by_row = rows.sort(dim=1)
-        top, order = scores.gather(1, by_row).sort(dim=1, descending=True, stable=True)
-        return top[:, :k], rows.gather(1, order)[:, :k]
-
-
-@dataclass(frozen=True, eq=False)
-class TopK:
-    """The best rows of a query, best first; `pool` holds all rows whose scores became known."""
-
-    rows: Int64[np.ndarray, " k"]
-    scores: Float[np.ndarray, " k"]
-    pool: Int64[np.ndarray, " m"]
-    pool_scores: Float[np.ndarray, " m"]
-    searched: int
-    """The number of rows searched."""
-
-
-class Scan(ABC, Generic[Prepared, Kept]):
-    """Keys and a bound for one family of scores; `Kept` is computed once per block of items."""
+    `Prepared` is computed from the queries of a search, `Kept` once per block of items.
+    """
 
     proves: ClassVar[bool] = True
     """Whether `upper` is a bound; without one the first list is accepted."""
@@ -121,27 +57,27 @@ class Scan(ABC, Generic[Prepared, Kept]):
         self._kept: dict[int, Kept] = {}
         self._generation = -1
 
-    @abstractmethod
     def width(self, k: int) -> int:
-        """The length of the first list."""
+        """The length of the first list; without keys, more than there can be."""
+        return NEVER
 
-    @abstractmethod
     def prepare(self, queries: Embedding) -> Prepared:
         """The part of the keys that depends on the queries alone."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def keep(self, items: Embedding) -> Kept:
+    def keep(self, items: Embedding) -> Kept | None:
         """The part of the keys of a block that depends on the items alone."""
+        return None
 
-    @abstractmethod
     def keys(
         self, queries: Prepared, items: Embedding, kept: Kept, part: slice
     ) -> Float32[Tensor, "q n"]:
         """Keys of items that are a `part` of the block that `kept` is of; higher is better."""
+        raise NotImplementedError
 
-    @abstractmethod
     def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """Per query, a bound on the score of any item whose key is not larger."""
+        return torch.full_like(keys, torch.inf)
 
     def renew(self) -> None:
         """Called before a search when the items have changed."""
@@ -232,7 +168,7 @@ class Scan(ABC, Generic[Prepared, Kept]):
 
     def _proven(
         self, queries: Embedding, keys: Float[Tensor, " q"], least: Float[Tensor, " q"]
-    ) -> Tensor:
+    ) -> Bool[Tensor, " q"]:
         """Whether no item outside the list can even tie with the k-th; NaN proves nothing."""
         if not self.proves:
             return torch.ones(len(keys), dtype=torch.bool)
@@ -257,7 +193,8 @@ class Scan(ABC, Generic[Prepared, Kept]):
 
     def _kept_of(self, block: int, whole: Embedding) -> Kept:
         if block not in self._kept:
-            self._kept[block] = self.keep(whole[block * BLOCK : (block + 1) * BLOCK])
+            items = whole[block * BLOCK : (block + 1) * BLOCK]
+            self._kept[block] = cast("Kept", self.keep(items))
         return self._kept[block]
 
     def _follow(self) -> None:
@@ -273,77 +210,6 @@ class Scan(ABC, Generic[Prepared, Kept]):
             self.renew()
 
 
-class PlainScan(Scan[None, None]):
-    """For scores without a bound: all items are scored, and no key is ever asked for."""
-
-    def width(self, k: int) -> int:
-        """More than there can be."""
-        return NEVER
-
-    def prepare(self, queries: Embedding) -> None:
-        """Nothing."""
-
-    def keep(self, items: Embedding) -> None:
-        """Nothing."""
-
-    def keys(
-        self, queries: None, items: Embedding, kept: None, part: slice
-    ) -> Float32[Tensor, "q n"]:
-        """Never asked for."""
-        raise NotImplementedError
-
-    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
-        """Nothing is promised."""
-        return torch.full_like(keys, torch.inf)
-
-
-class LiftedScan(Scan[Lifted, None]):
-    """Keys: the lifted product in float32, whose worst rounding error bounds the score."""
-
-    def __init__(self, plan: MakePlan, gallery: Gallery, lift: Lift) -> None:
-        super().__init__(plan, gallery)
-        self.lift = lift
-
-    def width(self, k: int) -> int:
-        """A few more than k: keys are right but for rounding."""
-        return k + 32
-
-    def renew(self) -> None:
-        """The centre about which products cancel least."""
-        self._centre = _gaussian(self.gallery.embedding[:BLOCK]).mean.mean(0).float()
-        self._longest = self._largest = 0.0
-
-    def prepare(self, queries: Embedding) -> Lifted:
-        """The queries, lifted."""
-        prepared = self._lift(queries, "query")
-        self.key_width = prepared.vectors.shape[1]
-        return prepared
-
-    def keep(self, items: Embedding) -> None:
-        """Nothing: lifted vectors are larger than the items."""
-
-    def keys(
-        self, queries: Lifted, items: Embedding, kept: None, part: slice
-    ) -> Float32[Tensor, "q n"]:
-        """One product; the queries' offsets do not change their order."""
-        lifted = self._lift(items, "item")
-        self._longest = max(self._longest, float(lifted.vectors.norm(dim=1).max()))
-        self._largest = max(self._largest, float(lifted.offset.abs().max()))
-        return torch.addmm(lifted.offset, queries.vectors, lifted.vectors.T)
-
-    def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
-        """The key and its worst rounding error: γ (‖v₁‖ ‖v₂‖ + |o₂|), γ = n u."""
-        left = self._lift(queries, "query")
-        norms, offsets = left.vectors.double().norm(dim=1).cpu(), left.offset.double().cpu()
-        size: Tensor = norms * self._longest + self._largest + offsets.abs()
-        return keys + offsets + 1.01 * (left.vectors.shape[1] + 8) * HALF_ULP * size
-
-    def _lift(self, items: Embedding, side: Side) -> Lifted:
-        part = _gaussian(items)
-        mean = part.mean.float() - self._centre
-        return self.lift(Normal(mean, part.log_sigma.float().expand_as(mean)), side)
-
-
 def score_one(plan: Plan) -> Float[Tensor, " n"]:
     """The scores of a plan's only query: pair by pair for few items, by products for many."""
     count = len(plan.gallery)
@@ -354,23 +220,6 @@ def score_one(plan: Plan) -> Float[Tensor, " n"]:
     return torch.cat([plan.block(slice(0, 1), columns)[0] for columns in blocks]).to(
         plan.gallery.dtype
     )
-
-
-def best_first(
-    scores: Float[np.ndarray, " m"], key: Callable[[int], Any], k: int
-) -> Int64[np.ndarray, " k"]:
-    """The positions of the k highest scores, best first; equal scores in the order of their keys.
-
-    >>> best_first(np.array([0.5, 2.0, 0.5], np.float32), "cab".__getitem__, 2)
-    array([1, 2])
-    """
-    k = min(k, len(scores))
-    if not k:
-        return np.empty(0, np.int64)
-    least = np.partition(scores, len(scores) - k)[len(scores) - k]
-    candidates = np.flatnonzero(scores >= least).tolist()
-    candidates.sort(key=lambda n: (-scores[n], key(n)))
-    return np.array(candidates[:k], np.int64)
 
 
 def _candidates(
@@ -432,8 +281,3 @@ def _only(
     masked = np.full_like(keys, -np.inf)
     masked[:, chosen] = keys[:, chosen]
     return masked
-
-
-def _gaussian(items: Embedding) -> Gaussian:
-    assert isinstance(items, Gaussian)  # scans of Gaussian scores are given Gaussians
-    return items

@@ -8,7 +8,7 @@ from pcme import Gaussian, Points, scores
 from pcme.index.resident import Resident
 from pcme.index.settings import Settings
 from pcme.scores import scan as scanning
-from pcme.scores.scan import best_first
+from pcme.scores.gallery import best_first
 from tests.helpers import random_gaussians
 
 SCORES = {
