@@ -17,6 +17,7 @@ from pcme.recipes.schema import (
     Validation,
     Words,
     from_file,
+    from_record,
     part,
 )
 
@@ -54,7 +55,7 @@ def test_one_key_is_set(assignment, reads):
         ("sede=7", 'Did you mean "seed"'),
         (
             "augment.resize=15",
-            "augment.resize: the short side must be at least augment.size=16 - got 15",
+            "augment.resize: the short side must be at least augment.size=16",
         ),
         ("augment.cutoff=0.2", 'Did you mean "cutout"'),
         ("phases.0.epoch=3", 'Did you mean "epochs"'),
@@ -112,3 +113,41 @@ def test_there_is_no_key_that_nothing_reads():
     for model in (Recipe, Words, Augment, Sampling, Phase, Validation):
         for name in model.model_fields:
             assert re.search(rf"\.{name}\b", source), f"{model.__name__}.{name} is read by nothing"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "assignments", "part", "params"),
+    [
+        ("cub-effnet", ["method.kind=infonce"], "method", {"positives", "attention_hidden"}),
+        ("cub-effnet", ["method.kind=hib"], "method", {"kl_weight", "attention_hidden"}),
+        ("cub-effnet", ["method.kind=hib", "method.side=both"], "method",
+         {"kl_weight", "attention_hidden", "side"}),
+        ("cub", ["image.kind=convnet"], "image", set()),
+        ("vectors", ["caption.kind=gru"], "caption", set()),
+        ("aviary-tiny", ["data.kind=own"], "data", set()),
+        ("cub-effnet", ["method.kind=pcme"], "method",
+         {"kl_weight", "positives", "attention_hidden"}),
+    ],
+)  # fmt: skip
+def test_another_kind_keeps_the_parameters_that_both_kinds_have(recipe, assignments, part, params):
+    found = recipes.get(recipe).changed(assignments)
+    assert set(getattr(found, part).params) == params
+
+
+def test_another_kind_of_method_trains(tmp_path):
+    from pcme import train
+
+    changed = TINY.changed(["method.kl_weight=0.1", "method.kind=infonce"])
+    assert changed.method == part("infonce")
+    train(changed.changed(["phases.0.epochs=1", "phases.1.epochs=1"]), tmp_path, workers=0)
+
+
+def test_an_unknown_kind_is_told_the_nearest():
+    with pytest.raises(ConfigError, match='Did you mean "infonce"'):
+        TINY.changed(["method.kind=infonse"])
+
+
+def test_a_recipe_of_an_older_version_is_read():
+    record = TINY.record()
+    del record["sampling"]["classes_per_batch"]
+    assert from_record(record) == TINY

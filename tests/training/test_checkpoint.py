@@ -23,10 +23,10 @@ from pcme.errors import ConfigError, FormatError
 from pcme.training import checkpoint
 from pcme.training.checkpoint import (
     Checkpoint,
-    flatten_optimizer,
+    flatten_optimiser,
     newest,
     save,
-    unflatten_optimizer,
+    unflatten_optimiser,
 )
 from pcme.training.optim import AdamP
 
@@ -604,9 +604,9 @@ trees = st.recursive(
 @example({"a": {"b": torch.tensor(0)}, "a.b": torch.tensor(1), "": {"a": torch.tensor(2)}}, None)
 def test_any_state_is_taken_apart_and_put_together(state, groups):
     state = {"state": state, "param_groups": groups}
-    tensors, record = flatten_optimizer(state)
+    tensors, record = flatten_optimiser(state)
     text = json.dumps(record, allow_nan=False)
-    assert exactly(unflatten_optimizer(tensors, json.loads(text)), state)
+    assert exactly(unflatten_optimiser(tensors, json.loads(text)), state)
 
 
 OPTIMISERS = {
@@ -638,7 +638,7 @@ def test_an_optimiser_goes_on_from_disk_bit_for_bit(tmp_path, kind):
     params = [nn.Parameter(torch.ones(shape)) for shape in shapes]
     straight = OPTIMISERS[kind](params)
     steps(straight, params, seed=0)
-    tensors, record = flatten_optimizer(straight.state_dict())
+    tensors, record = flatten_optimiser(straight.state_dict())
     model = {str(n): p for n, p in enumerate(params)}
     save(tmp_path, 4, {"model": model, "optimizer": tensors}, {"optimizer": record})
 
@@ -646,7 +646,7 @@ def test_an_optimiser_goes_on_from_disk_bit_for_bit(tmp_path, kind):
     assert isinstance(found, Checkpoint)
     copies = [nn.Parameter(found.tensors("model")[str(n)]) for n in range(len(shapes))]
     resumed = OPTIMISERS[kind](copies)
-    loaded = unflatten_optimizer(found.tensors("optimizer"), found.record("optimizer"))
+    loaded = unflatten_optimiser(found.tensors("optimizer"), found.record("optimizer"))
     assert exactly(loaded, straight.state_dict())
     resumed.load_state_dict(loaded)
     steps(straight, params, seed=1)
@@ -658,7 +658,7 @@ def test_an_optimiser_goes_on_from_disk_bit_for_bit(tmp_path, kind):
 @pytest.mark.parametrize("wrong", [object(), {1.5: 1}, {(0, 1): 1}, {1, 2}, 1j])
 def test_a_state_that_cannot_be_written_is_refused(wrong):
     with pytest.raises(FormatError, match=r"an optimiser's state with .* at state cannot be saved"):
-        flatten_optimizer({"state": wrong})
+        flatten_optimiser({"state": wrong})
 
 
 @pytest.mark.parametrize(
@@ -666,7 +666,7 @@ def test_a_state_that_cannot_be_written_is_refused(wrong):
 )
 def test_a_record_that_is_no_state_is_refused(record):
     with pytest.raises(FormatError, match="not the state of an optimiser"):
-        unflatten_optimizer({}, record)
+        unflatten_optimiser({}, record)
 
 
 if __name__ == "__main__":

@@ -171,11 +171,6 @@ def test_everything_worth_watching_is_logged(sigma_run):
     assert any("val/t2i/r_precision" in line for line in logged(sigma_run))
 
 
-def test_a_run_is_not_overwritten(sigma_run):
-    with pytest.raises(ConfigError, match="--resume"):
-        train(TINY, sigma_run)
-
-
 def test_a_finished_run_has_nothing_left_to_do(sigma_run):
     before = weights(sigma_run / "last")
     train(TINY, sigma_run, resume=True)

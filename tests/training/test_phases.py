@@ -136,3 +136,12 @@ def test_where_every_block_learns_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
     train(CUT.changed(["phases.1.backbone=2"]), tmp_path / "run")
     assert kept_parts(tmp_path) == {"train": 1, "val": 1}
+
+
+def test_equal_phases_are_told_apart(tmp_path, monkeypatch):
+    """After a phase that trains the backbone, its features are this run's own, and not cached."""
+    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
+    frozen = {"epochs": 1, "learning_rate": 1e-3}
+    phases = [frozen, {**frozen, "backbone": "all"}, frozen]
+    train(SHORT.changed([f"phases={json.dumps(phases)}"]), tmp_path / "run")
+    assert kept_parts(tmp_path) == {"train": 2, "val": 1}

@@ -37,7 +37,7 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed of everything random.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run from its newest checkpoint.")
+        bool, typer.Option("--resume", help="Resume from the newest checkpoint.")
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first image or caption with a problem.")
@@ -76,10 +76,12 @@ def train(
 def show(
     recipe: Name,
     *,
-    diff: Annotated[str | None, typer.Option(help="Only what differs from this recipe.")] = None,
+    diff: Annotated[
+        str | None, typer.Option(help="Print the differences from this recipe.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print a recipe, or in what it differs from another."""
+    """Print a recipe, or its differences from another."""
     from pcme.recipes import difference
 
     if diff is None:

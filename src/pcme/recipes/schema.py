@@ -1,11 +1,12 @@
 """Recipe: everything a training run depends on, as one frozen value.
 
-A recipe is made in Python (`recipes.py`), read from a TOML or JSON file, changed by `--set
-method.samples=3`, and written as JSON into every run. An unknown key is an error that suggests the
-right one; there is no key that nothing reads.
+A recipe is written in Python (the modules of this package), read from a TOML or JSON file, changed
+by `--set method.samples=3`, and written as JSON into every run. An unknown key is an error that
+suggests the right one; there is no key that nothing reads.
 """
 
 import difflib
+import importlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from pcme.core.registry import Registry
 from pcme.errors import ConfigError
 
 __all__ = [
@@ -36,7 +38,7 @@ class _Frozen(BaseModel):
 
 
 class Part(BaseModel):
-    """Something chosen by name, with its parameters: {"kind": "pcme", "samples": 3}."""
+    """A component chosen by name, with its parameters: {"kind": "pcme", "samples": 3}."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -66,7 +68,7 @@ class Words(_Frozen):
 
 
 class Augment(_Frozen):
-    """What happens to a training picture and a training caption."""
+    """The augmentation of training images and training captions."""
 
     size: int = Field(default=224, gt=0)
     resize: int | None = Field(default=None, gt=0)
@@ -77,12 +79,12 @@ class Augment(_Frozen):
     cutout: float = Field(default=0.0, ge=0, le=1)
     word_drop: float = Field(default=0.1, ge=0, lt=1)
     erasing: float = Field(default=0.0, ge=0, le=1)
-    """The share of images that lose any share of their pixels, so that σ sees what shows little."""
+    """The share of images that lose a random share of their pixels, so that σ sees such images."""
     word_erasing: float = Field(default=0.0, ge=0, le=1)
-    """The share of captions that lose any share of their words to `<unk>`."""
+    """The share of captions that lose a random share of their words to `<unk>`."""
     views: int | None = Field(default=None, ge=1)
-    """So many draws of an image's augmentation are made once and used in turn, so that what a held
-    backbone makes of them can be kept; None: drawn afresh at every step."""
+    """Draws of an image's augmentation that are made once and used in turn, so that the features
+    of a frozen backbone can be cached; None: drawn afresh at every step."""
 
     @field_validator("resize")
     @classmethod
@@ -99,6 +101,8 @@ class Sampling(_Frozen):
 
     kind: Literal["pairs", "one-per-class"] = "pairs"
     batch_size: int = Field(default=128, ge=2)
+    classes_per_batch: int | None = Field(default=None, ge=2)
+    """Of "one-per-class", random classes per batch; None: all of them."""
     afresh: bool = False
     """New captions at every step, where the dataset can write them."""
 
@@ -113,25 +117,25 @@ class Phase(_Frozen):
     and the dataset has labels; the paper's backbone comes from ImageNet instead."""
     warmup_steps: int = Field(default=0, ge=0)
     backbone: Literal["frozen", "all"] | Annotated[int, Field(ge=1)] = "frozen"
-    """What of the image backbone is trained: nothing, all of it, or so many of its last blocks."""
+    """The part of the image backbone that is trained: none, all, or so many of its last blocks."""
     backbone_factor: float = Field(default=1.0, gt=0)
     sigma_factor: float = Field(default=1.0, gt=0)
-    """On the learning rate, for the backbone and for the sigma heads."""
+    """Factors on the learning rate, of the backbone and of the sigma heads."""
     weight_decay: float = Field(default=0.0, ge=0)
     clip: float = Field(default=2.0, gt=0)
 
 
 class Validation(_Frozen):
-    """When and on what a run is judged; never on the test split."""
+    """When and on which split a run is validated; never on the test split."""
 
     split: str = "val"
     share: float | None = Field(default=None, gt=0, lt=1)
-    """Hold back so much of the training images and judge on them, instead of on `split`."""
+    """The share of the training images to hold out and validate on, instead of `split`."""
     every_epochs: int = Field(default=1, ge=1)
     max_captions: int = Field(default=5000, gt=0)
-    """Captions that are scored; the first ones of a seeded shuffle when there are more."""
+    """The most captions that are scored; a seeded choice when there are more."""
     patience: int | None = Field(default=None, ge=1)
-    """So many validations without a better mean R-Precision end the phase; None: never."""
+    """Validations without a better mean R-Precision that end the phase; None: never."""
 
 
 class Recipe(_Frozen):
@@ -157,21 +161,26 @@ class Recipe(_Frozen):
     average: float | None = Field(default=None, gt=0, lt=1)
     """The decay of an exponential moving average of the weights; None: no average."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """What backbones and attentions compute in while they train; weights, embeddings and losses are
-    always float32. bfloat16 is faster on processors that know it."""
+    """The precision of backbones and attentions in training; weights, embeddings and losses are
+    always float32. bfloat16 is faster on processors that support it."""
     seed: int = 0
 
     def changed(self, assignments: Sequence[str]) -> "Recipe":
         """This recipe with some keys set: "method.samples=3", "phases.0.epochs=5".
 
-        Values are JSON where they can be, otherwise text.
+        Values are JSON where they can be, otherwise text. A part that gets another kind, as by
+        "method.kind=hib", starts from its own defaults and keeps the parameters both kinds have.
         """
         record = self.record()
         for assignment in assignments:
             key, equals, value = assignment.partition("=")
             if not equals:
-                raise ConfigError(f"--set needs key=value - got {assignment!r}")
-            _set(record, key.split("."), _value(value), key)
+                raise ConfigError(f"--set: must be key=value, got {assignment!r}.")
+            keys = key.split(".")
+            if keys[1:] == ["kind"] and keys[0] in _REGISTRIES:
+                record[keys[0]] = _of_another_kind(record[keys[0]], keys[0], value)
+            else:
+                _set(record, keys, _value(value), key)
         return from_record(record)
 
     def record(self) -> dict[str, Any]:
@@ -185,7 +194,7 @@ def from_file(path: Path) -> Recipe:
         text = path.read_text(encoding="utf-8")
         record = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is not a recipe - {error}") from error
+        raise ConfigError(f"{path}: not a recipe, got {error}.") from error
     return from_record(record, where=f"{path}: ")
 
 
@@ -200,7 +209,7 @@ def from_record(record: Mapping[str, Any], where: str = "") -> Recipe:
 def _explained(fault: Any) -> str:  # noqa: ANN401 - pydantic's own record
     key = ".".join(map(str, fault["loc"]))
     if fault["type"] != "extra_forbidden":
-        return f"{key}: {fault['msg']} - got {fault.get('input')!r}"
+        return f"{key}: {fault['msg']}, got {fault.get('input')!r}"
     known = _fields_at(fault["loc"][:-1])
     near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
     hint = f' Did you mean "{near[0]}"?' if near else ""
@@ -216,6 +225,23 @@ def _fields_at(location: Sequence[str | int]) -> list[str]:
     return list(model.model_fields)
 
 
+_REGISTRIES = {
+    "data": ("dataset", "pcme.data"),
+    "image": ("image backbone", "pcme.nn.images"),
+    "caption": ("caption backbone", "pcme.nn.captions"),
+    "method": ("method", "pcme.methods"),
+}
+"""The registry of each part, and the package that declares it: asked by name, as it is above."""
+
+
+def _of_another_kind(part: Mapping[str, Any], key: str, kind: str) -> dict[str, Any]:
+    """A part of this kind, with those parameters of another part that both kinds have."""
+    name, package = _REGISTRIES[key]
+    importlib.import_module(package)
+    known = Registry.by_kind[name].fields(kind)
+    return {"kind": kind, **{field: part[field] for field in known if field in part}}
+
+
 def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  # noqa: ANN401
     for key in keys[:-1]:
         record = _step(record, key, whole)
@@ -225,7 +251,7 @@ def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  
     elif isinstance(record, dict):
         record[last] = value
     else:
-        raise ConfigError(f'"{whole}" leads into a plain value - set the key above it')
+        raise ConfigError(f'"{whole}": leads into a plain value. Set the key above it.')
 
 
 def _step(record: Any, key: str, whole: str) -> Any:  # noqa: ANN401

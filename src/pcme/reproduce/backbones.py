@@ -15,7 +15,7 @@ from pcme.reproduce.stamps import digest
 from pcme.training import Reporter, checkpoint, train
 from pcme.training.optim import AdamP
 from pcme.training.phases import trained_groups
-from pcme.training.prepare import prepared
+from pcme.training.prepare import prepare_run
 from pcme.training.runs import Position, Run
 from pcme.training.state import save
 
@@ -58,7 +58,7 @@ def _put_checkpoint(
 ) -> None:
     newest = checkpoint.newest(shared / "checkpoints")
     assert newest is not None, "the shared run has just ended"
-    run = prepared(recipe, folder, data_root, workers=1, strict=False, reporter=Reporter())
+    run = prepare_run(recipe, folder, data_root, workers=1, strict=False, reporter=Reporter())
     _load(run, newest)
     journal = folder / "metrics.jsonl"
     shutil.copyfile(shared / "metrics.jsonl", journal)

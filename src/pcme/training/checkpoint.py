@@ -7,8 +7,8 @@
         state.json, …           records
         manifest.json           written last: format, step, size and SHA-256 of every other file
 
-A checkpoint is written under a hidden name, made durable, and only then given its own: whoever sees
-that name sees all of it. What the disk itself damaged is found by size and digest and passed over.
+A checkpoint is written under a hidden name, made durable, and only then renamed: whoever sees the
+name sees all of it. Damage by the disk is found by size and digest, and the checkpoint passed over.
 A step saved again is `step-00001234-1`, and so on, so that there is no moment without either.
 """
 
@@ -33,7 +33,7 @@ from pcme.core.files import hidden, sync, write_new
 from pcme.errors import ConfigError, FormatError
 
 __all__ = ["Checkpoint", "clean", "damaged", "last_good", "newest", "save"]
-__all__ += ["flatten_optimizer", "unflatten_optimizer"]
+__all__ += ["flatten_optimiser", "unflatten_optimiser"]
 
 FORMAT_VERSION = 1
 Tensors = Mapping[str, Shaped[Tensor, "..."]]
@@ -64,11 +64,11 @@ class Checkpoint:
     def _read(self, file: str) -> bytes:
         if file not in self.digests:
             known = ", ".join(sorted(self.digests)) or "nothing"
-            raise FormatError(f"{self.folder}: no {file} - it holds {known} - ask for one of these")
+            raise FormatError(f"{self.folder}: no {file}, got {known}. Ask for one of these.")
         try:
             return _contents(self.folder / file, self.digests[file])
         except (OSError, ValueError) as error:
-            raise FormatError(f"{self.folder} has changed - {error} - look again") from error
+            raise FormatError(f"{self.folder}: has changed, got {error}. Look again.") from error
 
 
 def save(
@@ -79,9 +79,11 @@ def save(
     When it fails or is interrupted, the checkpoints that were there before are untouched.
     """
     if wrong := [name for name in (*tensors, *records) if not _PART.fullmatch(name)]:
-        raise ConfigError(f'"{wrong[0]}" cannot be a part of a checkpoint - use a-z, A-Z, 0-9, _')
+        raise ConfigError(
+            f'"{wrong[0]}": cannot name a part of a checkpoint. Use a-z, A-Z, 0-9, _.'
+        )
     if step < 0 or keep < 1:
-        raise ConfigError(f"a checkpoint needs step ≥ 0 and keep ≥ 1 - got {step} and {keep}")
+        raise ConfigError(f"a checkpoint needs step ≥ 0 and keep ≥ 1, got {step} and {keep}.")
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True)
@@ -89,8 +91,8 @@ def save(
         final = _written(folder, step, _files(tensors, records))
     except (OSError, SafetensorError) as error:
         raise FormatError(
-            f"{folder}: the checkpoint of step {step} cannot be written - {error} - make room or "
-            "check the folder, then resume: the checkpoints before it are untouched"
+            f"{folder}: the checkpoint of step {step} cannot be written, got {error}. Make room or "
+            "check the folder, then resume: the checkpoints before it are untouched."
         ) from error
     _prune(folder, final, keep)
     return final
@@ -99,7 +101,7 @@ def save(
 def newest(folder: Path) -> Checkpoint | None:
     """The newest of these checkpoints that is whole, every byte of it; None without one.
 
-    Safe beside a process that saves: what it removed in the meantime is not held against it.
+    Safe beside a process that saves and removes older checkpoints in the meantime.
     """
     while True:
         listed, notes = _listed(folder), list[str]()
@@ -114,42 +116,44 @@ def newest(folder: Path) -> Checkpoint | None:
 
 
 def damaged(folder: Path) -> tuple[str, ...]:
-    """What is wrong with each of these checkpoints that is not whole, newest first."""
+    """The faults of the checkpoints that are not whole, newest first."""
     return tuple(note for note in map(_examined, _listed(folder)) if isinstance(note, str))
 
 
 def last_good(folder: Path) -> str:
-    """Which of these checkpoints a run can go on from, in words."""
-    found = newest(folder)
-    return f"the last good state is {found.folder}" if found else "there is no checkpoint yet"
+    """The checkpoint that a run can resume from, in words."""
+    whole = newest(folder)
+    return f"the last good state is {whole.folder}" if whole else "there is no checkpoint yet"
 
 
 def clean(folder: Path) -> None:
-    """Remove what interrupted saves left behind; only for the one process that saves here."""
+    """Remove the remains of interrupted saves; only for the one process that saves here."""
     for path in folder.glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def flatten_optimizer(state_dict: Mapping[str, object]) -> tuple[dict[str, Tensor], object]:
+def flatten_optimiser(state_dict: Mapping[str, object]) -> tuple[dict[str, Tensor], object]:
     """(tensors by name, not copied; all the rest, for JSON) of the state of a torch optimiser.
 
-    >>> tensors, record = flatten_optimizer({"state": {0: {"step": 2, "mean": Tensor([1, 2])}}})
-    >>> list(tensors), unflatten_optimizer(tensors, record)
+    >>> tensors, record = flatten_optimiser({"state": {0: {"step": 2, "mean": Tensor([1, 2])}}})
+    >>> list(tensors), unflatten_optimiser(tensors, record)
     (['state.0.mean'], {'state': {0: {'step': 2, 'mean': tensor([1., 2.])}}})
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _packed(state_dict, "", tensors)
 
 
-def unflatten_optimizer(tensors: Tensors, record: object) -> dict[str, Any]:
-    """The state that `flatten_optimizer` took apart: the same keys, values and types."""
+def unflatten_optimiser(tensors: Tensors, record: object) -> dict[str, Any]:
+    """The state that `flatten_optimiser` took apart: the same keys, values and types."""
     try:
         state = _unpacked(record, tensors)
         if isinstance(state, dict):
             return state
         raise TypeError(f"a {type(state).__name__}")
     except (LookupError, TypeError, ValueError) as error:
-        raise FormatError(f"not the state of an optimiser - {error!r} - save it anew") from error
+        raise FormatError(
+            f"not the state of an optimiser, got {error!r}. Save it again."
+        ) from error
 
 
 def _files(tensors: Mapping[str, Tensors], records: Records) -> Iterator[tuple[str, bytes]]:
@@ -168,7 +172,7 @@ def _json(name: str, record: object) -> bytes:
             raise TypeError("it has keys that are not text")
         return json.dumps(record).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f'record "{name}" is not JSON - {error} - convert it first') from error
+        raise FormatError(f'record "{name}": not JSON, got {error}. Convert it first.') from error
 
 
 def _has_odd_keys(value: object) -> bool:

@@ -1,7 +1,6 @@
-"""Faults: what stops a run from outside, said so that it can be mended.
+"""Faults: external failures with a remedy, a full disk and too little memory.
 
-A full disk and too little memory are no defects: the message says where, at which step, and what
-to go on from.
+The message says where, at which step, and from which checkpoint to resume.
 """
 
 import errno
@@ -14,7 +13,7 @@ from pcme.errors import ConfigError, FormatError
 from pcme.training import checkpoint
 from pcme.training.runs import Run
 
-__all__ = ["explained"]
+__all__ = ["explain_faults"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = tuple(f"(os error {number})" for number in sorted(_FULL))  # as Rust writes them
@@ -22,29 +21,36 @@ _MEMORY_TEXTS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 @contextmanager
-def explained(run: Run) -> Iterator[None]:
-    """Within the `with` block, a full disk and too little memory become errors a user can mend."""
+def explain_faults(run: Run) -> Iterator[None]:
+    """Within the `with` block, a full disk and too little memory become errors with a remedy."""
     try:
         yield
     except Exception as error:
+        last = checkpoint.last_good(run.checkpoints)
         if (cause := _full_disk(error)) is not None:
             raise FormatError(
-                f"{run.folder}: the disk is full at step {run.position.total} ({cause}) - "
-                f"{checkpoint.last_good(run.checkpoints)} - make room, then --resume goes on"
+                f"{run.folder}: the disk is full at step {run.position.total}, got {cause}. Make "
+                f"room, then continue with --resume; {last}."
             ) from error
         if _out_of_memory(error):
-            recipe, reason = run.recipe, str(error).partition("\n")[0] or type(error).__name__
-            raise ConfigError(
-                f"out of memory at step {run.position.total} ({reason}) - a batch has "
-                f"{recipe.sampling.batch_size} pairs with images of {recipe.augment.size} pixels a "
-                "side - lower sampling.batch_size or augment.size and begin a new run, or --resume "
-                f"where there is more memory: {checkpoint.last_good(run.checkpoints)}"
-            ) from error
+            raise ConfigError(f"{_memory(run, error)}; {last}.") from error
         raise
 
 
+def _memory(run: Run, error: Exception) -> str:
+    sampling, size = run.recipe.sampling, run.recipe.augment.size
+    key = "batch_size" if sampling.kind == "pairs" else "classes_per_batch"
+    pairs = len(run.sampler.epoch(0)[0])
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return (
+        f"out of memory at step {run.position.total}, got {reason}. A batch has {pairs} pairs with "
+        f"images of {size} pixels per side. Lower sampling.{key} or augment.size and start a new "
+        "run, or --resume where there is more memory"
+    )
+
+
 def _full_disk(error: BaseException | None) -> BaseException | None:
-    """Which of an error and its causes says that the disk, or a quota, is full."""
+    """The error or cause that says that the disk, or a quota, is full."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
             return error

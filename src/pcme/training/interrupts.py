@@ -1,4 +1,4 @@
-"""Interrupts: Ctrl-C waits for a moment at which nothing is half done."""
+"""Interrupts: Ctrl-C waits until the step is done."""
 
 import signal
 import threading
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["deferred"]
+__all__ = ["defer_interrupts"]
 
 
 @contextmanager
-def deferred() -> Iterator[Callable[[], None]]:
-    """A function to call at good moments: it raises the KeyboardInterrupt that came before.
+def defer_interrupts() -> Iterator[Callable[[], None]]:
+    """A function to call between steps: it raises the KeyboardInterrupt that came before.
 
     A second Ctrl-C within the `with` block does not wait. In another thread than the main one, and
     where somebody else handles Ctrl-C, everything stays as it is.

@@ -1,7 +1,7 @@
-"""Train: from a recipe to a run, resumable to the bit.
+"""Train: from a recipe to a run; a resumed run is bit-identical to an uninterrupted one.
 
-Every random draw is a function of the seed and of where it is made (epoch, step, place), so the
-state of a run is its weights, its optimiser and its position; nothing else has to be remembered.
+Every random draw is a function of the seed and of where it is made (epoch, step, row), so the state
+of a run is its weights, its optimiser and its position; nothing else has to be saved.
 A step is one batch; a checkpoint is written after every epoch, and when the run is interrupted.
 """
 
@@ -13,16 +13,15 @@ from pcme.data.loading.batches import Loader
 from pcme.evaluation import embed, retrieval
 from pcme.model import Model
 from pcme.recipes.schema import Phase, Recipe
-from pcme.training import checkpoint, journal
+from pcme.training import checkpoint, journal, state
 from pcme.training.allocator import keep_freed
 from pcme.training.card import card
-from pcme.training.faults import explained
-from pcme.training.interrupts import deferred
+from pcme.training.faults import explain_faults
+from pcme.training.interrupts import defer_interrupts
 from pcme.training.optim import AdamP, cosine_with_warmup
 from pcme.training.phases import trained_groups
-from pcme.training.prepare import loader, prepared, validation_features
+from pcme.training.prepare import loader, prepare_run, validation_features
 from pcme.training.runs import Figures, Reporter, Run
-from pcme.training.state import restore_optimiser, resumed, save
 from pcme.training.steps import train_step
 
 __all__ = ["train"]
@@ -40,30 +39,31 @@ def train(
 ) -> Model:
     """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints."""
     reporter = reporter or Reporter()
-    keep_freed()
-    run = prepared(recipe, Path(out), data_root, workers, strict, reporter)
-    with explained(run):
-        found = resumed(run, resume, reporter)
-        journal.begin(run, reporter)
-        try:
-            reporter.begin(run)
-            for number in range(run.position.phase, len(recipe.phases)):
-                _run_phase(run, number, found, reporter)
-                found = None
-        finally:
-            journal.end(run)
+    state.require_usable(Path(out), resume=resume)
+    with keep_freed():
+        run = prepare_run(recipe, Path(out), data_root, workers, strict, reporter)
+        with explain_faults(run):
+            saved = state.resume(run, reporter)
+            journal.begin(run, reporter)
+            try:
+                reporter.begin(run)
+                for number in range(run.position.phase, len(recipe.phases)):
+                    _run_phase(run, number, saved, reporter)
+                    saved = None
+            finally:
+                journal.end(run)
     return run.model
 
 
 def _run_phase(
-    run: Run, number: int, found: checkpoint.Checkpoint | None, reporter: Reporter
+    run: Run, number: int, saved: checkpoint.Checkpoint | None, reporter: Reporter
 ) -> None:
     phase = run.recipe.phases[number]
     groups = trained_groups(run.model, run.probe, phase, words=run.recipe.words.train)
     optimiser = AdamP(groups, lr=phase.learning_rate)
-    if found is not None:
-        restore_optimiser(optimiser, found)
-    batches = loader(run, phase, reporter)
+    if saved is not None:
+        state.restore_optimiser(optimiser, saved)
+    batches = loader(run, number, reporter)
     for epoch in range(run.position.epoch, phase.epochs):
         run.position.epoch = epoch
         try:
@@ -75,11 +75,11 @@ def _run_phase(
         last = epoch + 1 == phase.epochs
         due = last or (epoch + 1) % run.recipe.validation.every_epochs == 0
         if due and phase.task == "match":
-            _validate(run, phase, reporter)
+            _validate(run, number, reporter)
             last = last or _patience_is_over(run, number, reporter)
         if last:
             run.position.phase, run.position.epoch, run.position.waited = number + 1, 0, 0
-        save(run, optimiser)
+        state.save(run, optimiser)
         if last:
             return
 
@@ -90,7 +90,7 @@ def _run_epoch(
     epoch, position = run.position.epoch, run.position
     offset = sum(inner.epochs for inner in run.recipe.phases[: position.phase])
     total = phase.epochs * len(batches)
-    with deferred() as stop_if_asked:
+    with defer_interrupts() as stop_if_asked:
         for batch in batches.epoch(offset + epoch, start=position.step):
             done = epoch * len(batches) + batch.step
             factor = cosine_with_warmup(done, total=total, warmup=phase.warmup_steps)
@@ -105,25 +105,25 @@ def _run_epoch(
 
 
 def _interrupted(run: Run, optimiser: AdamP, reporter: Reporter) -> None:
-    """Keep the steps made so far; half a step is nothing to go on from."""
+    """Save the steps made so far; half a step cannot be resumed."""
     if run.within_step:
         last = checkpoint.last_good(run.checkpoints)
-        reporter.note(f"interrupted within step {run.position.total}, which is not saved - {last}")
+        reporter.note(f"interrupted within step {run.position.total}, which is not saved; {last}")
         return
-    save(run, optimiser)
-    reporter.note(f"interrupted at step {run.position.total}; --resume goes on from there")
+    state.save(run, optimiser)
+    reporter.note(f"interrupted at step {run.position.total}; continue with --resume")
 
 
-def _validate(run: Run, phase: Phase, reporter: Reporter) -> None:
-    """Figures on the validation split; the best weights so far go to the run's folder."""
+def _validate(run: Run, number: int, reporter: Reporter) -> None:
+    """Evaluate on the validation split; the best weights so far go to the run's folder."""
     with run.average.apply_to(run.model) if run.average is not None else nullcontext():
         embedded = embed(
             run.model, run.val_set, run.problems, workers=run.workers,
-            features=validation_features(run, phase, reporter),
+            features=validation_features(run, number, reporter),
         )  # fmt: skip
         score = run.model.score()
         figures = retrieval(score, embedded.images, embedded.captions, embedded.dataset.matches())
-        better = _noted(run, figures)
+        better = _note_best(run, figures)
         if better:
             run.model.save(run.folder)
         run.model.save(run.folder / "last")
@@ -132,8 +132,8 @@ def _validate(run: Run, phase: Phase, reporter: Reporter) -> None:
     reporter.validated(run, figures)
 
 
-def _noted(run: Run, figures: Figures) -> bool:
-    """Whether these are the best figures so far; the position knows."""
+def _note_best(run: Run, figures: Figures) -> bool:
+    """Record the figures in the position if they are the best so far; whether they are."""
     mean = (figures["i2t"]["r_precision"] + figures["t2i"]["r_precision"]) / 2
     position = run.position
     if not mean > position.best:

@@ -1,7 +1,4 @@
-"""Preparing: from a recipe to everything a run works with.
-
-The data, the vocabulary, the word vectors, the model; and the batches of each phase.
-"""
+"""Prepare a run from a recipe: data, vocabulary, word vectors, model; the batches of each phase."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pcme.core import files
@@ -31,10 +29,10 @@ from pcme.training.optim import ExponentialAverage
 from pcme.training.precision import Precision
 from pcme.training.runs import Reporter, Run
 
-__all__ = ["loader", "prepared", "validation_features"]
+__all__ = ["loader", "prepare_run", "validation_features"]
 
 
-def prepared(
+def prepare_run(
     recipe: Recipe,
     out: Path,
     data_root: Path | None,
@@ -42,16 +40,16 @@ def prepared(
     strict: bool,
     reporter: Reporter,
 ) -> Run:
-    """A run at its beginning; `out` is its folder, made if need be."""
+    """A run at its first step; `out` is its folder, made if need be."""
     dataset, problems = find_dataset(recipe, data_root), Problems(strict=strict)
     loaded = dataset.load(recipe.train_split, problems)
     if recipe.validation.share is None:
-        held_back = dataset.load(recipe.validation.split, problems)
+        held_out = dataset.load(recipe.validation.split, problems)
     else:
-        loaded, held_back = loaded.divided(recipe.validation.share)
+        loaded, held_out = loaded.divided(recipe.validation.share)
     loaded = _contrastable(loaded, recipe)
     train_set = replace(loaded, images=CachedImages(loaded.images))
-    val_set = _validation_set(held_back, recipe)
+    val_set = _validation_set(held_out, recipe)
     _require_fitting_vectors(recipe, train_set)
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)
     vectors, coverage = _vectors(recipe, vocab)
@@ -66,15 +64,16 @@ def prepared(
         average=average, probe=probe,
     )  # fmt: skip
     _refuse_long_warmups(run)
+    _note_small_batches(run, reporter)
     matching = sum(phase.epochs for phase in recipe.phases if phase.task == "match")
     model.objective.set_total_steps(matching * len(run.sampler))
     files.ensure_folder(out, "the run's folder")
     return run
 
 
-def loader(run: Run, phase: Phase, reporter: Reporter) -> Loader:
-    """The batches of a phase: pixels, or the features of a backbone that is held."""
-    recipe = run.recipe
+def loader(run: Run, number: int, reporter: Reporter) -> Loader:
+    """The batches of a phase: pixels, or the features of a frozen backbone."""
+    recipe, phase = run.recipe, run.recipe.phases[number]
     augment = recipe.augment
     transform = replace(
         run.model.transform,
@@ -85,7 +84,7 @@ def loader(run: Run, phase: Phase, reporter: Reporter) -> Loader:
         erasing=augment.erasing if phase.task == "match" else 0.0,
     )
     stored = run.train_set.image_vectors
-    features = _features(run, phase, transform, reporter) if stored is None else [stored]
+    features = _features(run, number, transform, reporter) if stored is None else [stored]
     return Loader(
         run.train_set,
         run.sampler,
@@ -100,12 +99,12 @@ def loader(run: Run, phase: Phase, reporter: Reporter) -> Loader:
     )
 
 
-def validation_features(run: Run, phase: Phase, reporter: Reporter) -> FeatureRows | None:
-    """What a backbone that no run changes makes of the validation images, for all runs.
+def validation_features(run: Run, number: int, reporter: Reporter) -> FeatureRows | None:
+    """The cached features of the validation images, while no phase has trained the backbone.
 
-    Weights that this run has trained are its own: nobody would look for their features again.
+    Trained weights are this run's own: no other run would look for their features.
     """
-    so_far = run.recipe.phases[: run.recipe.phases.index(phase) + 1]
+    so_far = run.recipe.phases[: number + 1]
     untouched = all(part.backbone == "frozen" and part.task == "match" for part in so_far)
     if run.val_set.image_vectors is not None or not untouched:
         return None
@@ -126,15 +125,15 @@ def _contrastable(dataset: CaptionDataset, recipe: Recipe) -> CaptionDataset:
     """
     if len(dataset.images) < 2:
         raise DataError(
-            f"{dataset.where} has {len(dataset.images)} usable images - training contrasts pairs, "
-            "so it needs at least 2 - add images, or choose another train_split"
+            f"{dataset.where}: training contrasts pairs, so it needs at least 2 usable images, got "
+            f"{len(dataset.images)}. Add images, or choose another train_split."
         )
     if recipe.sampling.kind == "one-per-class" and dataset.classes is not None:
         known = np.unique(dataset.classes.values)
         if len(known) < 2:
             raise DataError(
-                f"{dataset.where} has a single class, so that a batch of one pair per class is one "
-                "pair, which has nothing to differ from - set sampling.kind=pairs"
+                f"{dataset.where}: has a single class, so a batch of one pair per class is one "
+                "pair, which has nothing to differ from. Set sampling.kind=pairs."
             )
     return dataset
 
@@ -150,14 +149,14 @@ def _require_fitting_vectors(recipe: Recipe, dataset: CaptionDataset) -> None:
         given = None if stored is None else stored.width
         if wanted != given:
             has = f"vectors of {given} numbers" if given else "no vectors"
-            mend = (
-                f"set {side}.kind=precomputed and {side}.features={given}"
+            remedy = (
+                f"Set {side}.kind=precomputed and {side}.features={given}."
                 if given
-                else f'use data of kind "precomputed", or another {side} backbone'
+                else f'Use data of kind "precomputed", or another {side} backbone.'
             )
             raise ConfigError(
-                f"{dataset.where} has {has} for its {side}s, and the {side} backbone is "
-                f"{chosen.kind}{f' of {wanted}' if wanted else ''} - {mend}"
+                f"{dataset.where}: has {has} for its {side}s, and the {side} backbone is "
+                f"{chosen.kind}{f' of {wanted}' if wanted else ''}. {remedy}"
             )
 
 
@@ -166,19 +165,26 @@ def _refuse_long_warmups(run: Run) -> None:
         steps = phase.epochs * len(run.sampler)
         if phase.warmup_steps > steps:
             raise ConfigError(
-                f"phases.{number} has {steps:,} steps ({phase.epochs:,} epochs of "
-                f"{len(run.sampler):,} batches), fewer than its warmup_steps of "
-                f"{phase.warmup_steps:,} - set phases.{number}.warmup_steps={steps // 2}, or more "
-                "epochs"
+                f"phases.{number}.warmup_steps: must be at most the phase's {steps:,} steps "
+                f"({phase.epochs:,} epochs of {len(run.sampler):,} batches), got "
+                f"{phase.warmup_steps:,}. Set it to {steps // 2}, or more epochs."
             )
 
 
+def _note_small_batches(run: Run, reporter: Reporter) -> None:
+    wanted, images = run.recipe.sampling.batch_size, len(run.train_set.images)
+    if run.recipe.sampling.kind == "pairs" and wanted > images:
+        reporter.note(
+            f"sampling.batch_size={wanted} is cut to {images}, the images of {run.train_set.where}"
+        )
+
+
 def _validation_set(whole: CaptionDataset, recipe: Recipe) -> CaptionDataset:
-    """What is judged on; when it has too many captions, the images of a seeded choice."""
+    """The split to validate on; when it has too many captions, a seeded choice of images."""
     if not len(whole.images) or not len(whole.captions):
         raise DataError(
-            f"{whole.where} has no usable images or captions to validate on - set another "
-            "validation.split"
+            f"{whole.where}: has no usable images or captions to validate on. Set another "
+            "validation.split."
         )
     limit = recipe.validation.max_captions
     per_image = len(whole.captions) / len(whole.images)
@@ -189,7 +195,7 @@ def _validation_set(whole: CaptionDataset, recipe: Recipe) -> CaptionDataset:
     return whole.subset(np.sort(order[:count]))
 
 
-def _vectors(recipe: Recipe, vocab: Vocab) -> tuple[Tensor, Coverage | None]:
+def _vectors(recipe: Recipe, vocab: Vocab) -> tuple[Float[Tensor, "v e"], Coverage | None]:
     generator = torch_stream(recipe.seed, "init", "vectors")
     source = recipe.words.vectors
     if source is None:
@@ -207,31 +213,32 @@ def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear
         return None
     if train_set.labels is None:
         raise ConfigError(
-            f'{train_set.where} has no labels, which a phase with task="labels" needs - leave that '
-            "phase out, or use a backbone with weights"
+            f'{train_set.where}: has no labels, which a phase with task="labels" needs. Leave that '
+            "phase out, or use a backbone with weights."
         )
     generator = torch_stream(recipe.seed, "init", "probe")
     return linear(model.images.network.features, len(train_set.labels.names), generator)
 
 
 def _features(
-    run: Run, phase: Phase, transform: ImageTransform, reporter: Reporter
+    run: Run, number: int, transform: ImageTransform, reporter: Reporter
 ) -> Sequence[FeatureRows]:
-    """What the held part of the backbone makes of every view; nothing where it must run again.
+    """The output of the backbone's frozen part for every view; nothing where it must run again.
 
-    A frozen backbone is held as a whole; one whose last blocks learn, up to those.
+    A frozen backbone is cached as a whole; one whose last blocks learn, up to those.
     """
-    if not _is_held(run, phase):
+    phase = run.recipe.phases[number]
+    if not _is_cached(run, phase):
         return ()
     views = 1 if transform.deterministic else run.recipe.augment.views
     if views is None:
         reporter.note(
-            "images are augmented, so the held backbone runs at every step - augment.views=4 keeps "
-            "its features of four draws of every image"
+            "images are augmented, so the frozen backbone runs at every step; augment.views=4 "
+            "caches its features of four draws of every image"
         )
         return ()
-    # What later phases take is kept in the same pass: the backbone runs once for all of them.
-    tops = [*_tops_ahead(run, phase), _top(phase)]
+    # The inputs of later phases are cached in the same pass: the backbone runs once for all.
+    tops = [*_tops_ahead(run, number), _top(phase)]
     return [
         cached_stages(
             run.model,
@@ -247,25 +254,24 @@ def _features(
     ]
 
 
-def _is_held(run: Run, phase: Phase) -> bool:
-    """Whether the phase takes what a part of the backbone gives, and that can be kept."""
+def _is_cached(run: Run, phase: Phase) -> bool:
+    """Whether the phase starts from the cached output of the backbone, or of a part of it."""
     network = run.model.images.network
     partly = network.chained and 0 < _top(phase) < len(network.blocks())
     return phase.task == "match" and (phase.backbone == "frozen" or partly)
 
 
 def _top(phase: Phase) -> int:
-    """How many of the last blocks learn in a phase that holds the others."""
+    """The number of last blocks that learn, in a phase that freezes the others."""
     return phase.backbone if isinstance(phase.backbone, int) else 0
 
 
-def _tops_ahead(run: Run, phase: Phase) -> list[int]:
-    """Of the phases after this one, the blocks that learn, while those below are still as now."""
-    number = run.recipe.phases.index(phase)
+def _tops_ahead(run: Run, number: int) -> list[int]:
+    """The blocks that learn in the phases after this one, while those below are still as now."""
     tops: list[int] = []
-    lowest = _top(phase)
+    lowest = _top(run.recipe.phases[number])
     for later in run.recipe.phases[number + 1 :]:
-        if not _is_held(run, later):
+        if not _is_cached(run, later):
             break
         if _top(later) > lowest:
             lowest = _top(later)

@@ -1,4 +1,4 @@
-"""Runs: what a training run is and where it stands; what it says is the reporter's."""
+"""Runs: a training run, its position, and the reporter that follows it."""
 
 import hashlib
 import math
@@ -22,15 +22,16 @@ from pcme.training.precision import Precision
 
 __all__ = ["Figures", "Position", "Reporter", "Run"]
 
+CHECKPOINTS = "checkpoints"
 Figures = Mapping[str, Mapping[str, float]]
 """{direction: {metric: mean}}, as `evaluation.retrieval` gives it."""
 
 
 class Reporter:
-    """What a run says while it goes on: nothing. The command line has one that draws."""
+    """Follows a run, silently; the command line has one that draws."""
 
     def begin(self, run: "Run") -> None:
-        """Training starts or goes on."""
+        """Training starts or resumes."""
 
     def step(self, run: "Run", values: Mapping[str, float]) -> None:
         """A step is done."""
@@ -47,7 +48,7 @@ class Reporter:
 
 @dataclass
 class Position:
-    """Where a run stands: the next step to make, and what has been reached."""
+    """The position of a run: the next step, and the best validation so far."""
 
     phase: int = 0
     epoch: int = 0
@@ -65,7 +66,7 @@ class Position:
 
 @dataclass
 class Run:
-    """A training run: what it trains, on what, and how far it is."""
+    """A training run: its model, its data, and how far it is."""
 
     recipe: Recipe
     folder: Path
@@ -85,8 +86,8 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Where the run's state is kept."""
-        return self.folder / "checkpoints"
+        """The folder of the run's state."""
+        return self.folder / CHECKPOINTS
 
     @property
     def total_steps(self) -> int:
@@ -95,25 +96,29 @@ class Run:
 
     @cached_property
     def sampler(self) -> Sampler:
-        """Which pairs meet."""
+        """The pairs of each batch."""
         sampling, seed = self.recipe.sampling, self.recipe.seed
         if sampling.kind == "pairs":
             size = min(sampling.batch_size, len(self.train_set.images))
             return ShuffledPairs(
                 self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True
             )
-        return OnePerClass(self.train_set, seed=seed, afresh=sampling.afresh)
+        return OnePerClass(
+            self.train_set,
+            seed=seed,
+            classes_per_batch=sampling.classes_per_batch,
+            afresh=sampling.afresh,
+        )
 
     @cached_property
     def trained_on(self) -> dict[str, str | int]:
         """The training set by name, size, and a digest of its ids, captions and truth."""
-        own = self.train_set
-        seen = hashlib.sha256()
-        for truth in (own.facts, own.said, own.caption_image):
-            seen.update(np.ascontiguousarray(truth).tobytes())
+        data, digest = self.train_set, hashlib.sha256()
+        for truth in (data.facts, data.said, data.caption_image):
+            digest.update(np.ascontiguousarray(truth).tobytes())
         # A drawn dataset's captions follow from what they say, and cost more to write than to read.
-        texts = own.captions if own.writer is None else ()
-        for text in chain(map(own.images.id, range(len(own.images))), texts):
-            seen.update(text.encode("utf-8", "surrogatepass") + b"\0")
-        counts = {"images": len(own.images), "captions": len(own.captions)}
-        return {"name": own.where, **counts, "digest": seen.hexdigest()}
+        texts = data.captions if data.writer is None else ()
+        for text in chain(map(data.images.id, range(len(data.images))), texts):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        counts = {"images": len(data.images), "captions": len(data.captions)}
+        return {"name": data.where, **counts, "digest": digest.hexdigest()}

@@ -1,11 +1,11 @@
-"""Saves: a run's state into a checkpoint, and back.
+"""State: a run's weights, optimiser, average and position, to a checkpoint and back."""
 
-The state is the weights, the optimiser, the average and the position: see `training`.
-"""
-
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from jaxtyping import Shaped
 from torch import Tensor
 
 from pcme.core import files
@@ -15,16 +15,16 @@ from pcme.recipes import difference
 from pcme.recipes.schema import from_record
 from pcme.training import checkpoint, journal
 from pcme.training.optim import AdamP
-from pcme.training.runs import Position, Reporter, Run
+from pcme.training.runs import CHECKPOINTS, Position, Reporter, Run
 
-__all__ = ["restore_optimiser", "resumed", "save"]
+__all__ = ["require_usable", "restore_optimiser", "resume", "save"]
 
 
 def save(run: Run, optimiser: AdamP) -> None:
-    """Write the state; what was noted until here is on disk before."""
+    """Write the state; the journal is on disk before it."""
     if run.events is not None:
         run.events.flush()
-    tensors, groups = checkpoint.flatten_optimizer(optimiser.state_dict())
+    tensors, groups = checkpoint.flatten_optimiser(optimiser.state_dict())
     state = {
         "position": vars(run.position),
         "recipe": run.recipe.record(),
@@ -32,7 +32,7 @@ def save(run: Run, optimiser: AdamP) -> None:
         "precision": run.precision.state(),
         "optimiser": groups,
     }
-    parts: dict[str, Mapping[str, Tensor]] = {
+    parts: dict[str, Mapping[str, Shaped[Tensor, ...]]] = {
         "model": run.model.state_dict(),
         "optimiser": tensors,
     }
@@ -43,78 +43,84 @@ def save(run: Run, optimiser: AdamP) -> None:
     checkpoint.save(run.checkpoints, run.position.total, parts, {"state": state})
 
 
-def resumed(run: Run, resume: bool, reporter: Reporter) -> checkpoint.Checkpoint | None:
-    """The state of the newest checkpoint put in place; None to start afresh, or a phase afresh."""
-    found = checkpoint.newest(run.checkpoints)
-    if not resume:
-        _refuse_to_overwrite(run, found)
+def require_usable(folder: Path, *, resume: bool) -> None:
+    """Refuse, before any work, a run's folder that cannot be written, or that holds a run."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{folder}: cannot be the run's folder, {nearest} is not a folder that can be written. "
+            "Give another --out."
+        )
+    if resume:
+        return
+    checkpoints = folder / CHECKPOINTS
+    newest = checkpoint.newest(checkpoints)
+    if newest is not None or checkpoint.damaged(checkpoints):
+        run = f"a run at step {newest.step}" if newest else "a damaged run"
+        raise ConfigError(f"{folder}: holds {run}. Continue with --resume, or give another --out.")
+
+
+def resume(run: Run, reporter: Reporter) -> checkpoint.Checkpoint | None:
+    """Restore the newest checkpoint; None to start the run, or its next phase, afresh."""
+    newest = checkpoint.newest(run.checkpoints)
     checkpoint.clean(run.checkpoints)
     for folder in (run.folder, run.folder / "last"):
         files.clean(folder)
-    if found is None:
+    if newest is None:
         _refuse_if_damaged(run)
         journal.forget(run)
         return None
-    for note in found.passed_over:
-        reporter.note(f"{note} - going on from step {found.step} instead")
-    state = found.record("state")
+    for note in newest.passed_over:
+        reporter.note(f"{note}; resuming from step {newest.step} instead")
+    state = newest.record("state")
     _refuse_another_run(run, state)
-    _put_in_place(run, found, state)
-    return found if run.position.epoch or run.position.step else None
+    _restore(run, newest, state)
+    return newest if run.position.epoch or run.position.step else None
 
 
-def restore_optimiser(optimiser: AdamP, found: checkpoint.Checkpoint) -> None:
-    """Go on with the optimiser's moments."""
-    record = found.record("state")["optimiser"]
-    optimiser.load_state_dict(checkpoint.unflatten_optimizer(found.tensors("optimiser"), record))
+def restore_optimiser(optimiser: AdamP, saved: checkpoint.Checkpoint) -> None:
+    """Restore the optimiser's moments."""
+    record = saved.record("state")["optimiser"]
+    optimiser.load_state_dict(checkpoint.unflatten_optimiser(saved.tensors("optimiser"), record))
 
 
-def _put_in_place(run: Run, found: checkpoint.Checkpoint, state: Mapping[str, Any]) -> None:
-    run.model.load_state_dict(found.tensors("model"))
+def _restore(run: Run, saved: checkpoint.Checkpoint, state: Mapping[str, Any]) -> None:
+    run.model.load_state_dict(saved.tensors("model"))
     run.position = Position(**state["position"])
     run.precision.load(state.get("precision", {}))
     if run.average is not None:
-        run.average.load(found.tensors("average"))
+        run.average.load(saved.tensors("average"))
     if run.probe is not None:
-        run.probe.load_state_dict(found.tensors("probe"))
+        run.probe.load_state_dict(saved.tensors("probe"))
     if run.position.best_step:
         for folder in (run.folder, run.folder / "last"):
             verify(folder, run.model)
     journal.rewind(run)
 
 
-def _refuse_to_overwrite(run: Run, found: checkpoint.Checkpoint | None) -> None:
-    if found is not None or checkpoint.damaged(run.checkpoints):
-        at = f"a run at step {found.step}" if found else "a damaged run"
-        raise ConfigError(
-            f"{run.folder} holds {at} - give --resume to go on with it, or another --out"
-        )
-
-
 def _refuse_if_damaged(run: Run) -> None:
     if notes := checkpoint.damaged(run.checkpoints):
         raise FormatError(
-            f"{run.checkpoints}: no checkpoint is whole - {'; '.join(notes)} - put back a copy, or "
-            "remove the folder to begin again"
+            f"{run.checkpoints}: no checkpoint is whole, got {'; '.join(notes)}. Restore one from "
+            "a backup, or remove the folder to start again."
         )
 
 
 def _refuse_another_run(run: Run, state: Mapping[str, Any]) -> None:
-    """What a run was begun with must not change under way: the result would be neither."""
-    # Read anew: what older versions did not write has the values they had.
+    """The settings of a run must not change under way: the result would be neither."""
+    # Read by today's schema: keys that older versions did not write have their defaults.
     then = from_record(state["recipe"], where=f"{run.checkpoints}: ")
     if changed := difference(run.recipe, then):
-        named = "; ".join(
-            f"{key}: {old!r} then, {new!r} now" for key, (old, new) in changed.items()
-        )
+        keys = "; ".join(f"{key}: {old!r} then, {new!r} now" for key, (old, new) in changed.items())
         raise ConfigError(
-            f"{run.folder} was begun with another recipe - {named} - use that one, or another --out"
+            f"{run.folder}: was started with another recipe, {keys}. Use that one, or give another "
+            "--out."
         )
     old = state.get("data", run.trained_on)
     if old != run.trained_on:
         raise ConfigError(
-            f"{run.folder} was begun with other data: {_described(old)} then, "
-            f"{_described(run.trained_on)} now - give the same --data-root, or another --out"
+            f"{run.folder}: was started with other data, {_described(old)} then, "
+            f"{_described(run.trained_on)} now. Give the same --data-root, or another --out."
         )
 
 
