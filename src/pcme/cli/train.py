@@ -76,9 +76,7 @@ def train(
 def show(
     recipe: Name,
     *,
-    diff: Annotated[
-        str | None, typer.Option(help="Print the differences from this recipe.")
-    ] = None,
+    diff: Annotated[str | None, typer.Option(help="Print differences from this recipe.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print a recipe, or its differences from another."""
