@@ -5,7 +5,7 @@ import pytest
 
 from pcme import Gaussian, SearchIndex, scores
 from pcme.errors import ConfigError
-from pcme.index import ann, approximate, finder, tuning
+from pcme.index import approximate, finder, tuning
 from pcme.scores.combine import any_of
 from tests.helpers import random_gaussians
 from tests.index.worlds import names
@@ -91,11 +91,10 @@ def test_a_combination_is_looked_for_in_all_its_parts(tuned):
 
 def test_compaction_does_not_cost_recall(tuned):
     index, items, queries = tuned
-    lift = ann.lift_in(index.settings, index._store)
     best = index.settings.score.topk(queries, items, k=10).ids.tolist()
 
     def short_list_recall():  # so short that joined partitions, or other codes, are felt
-        looking = approximate.Approximate(index.settings, index._store, lift)
+        looking = approximate.Approximate(index.settings, index._store)
         found = [
             looking.nearest(queries[n], approximate.Effort(20, 400), ["id"])["id"].to_pylist()
             for n in range(len(queries))

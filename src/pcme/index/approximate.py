@@ -9,14 +9,13 @@ from jaxtyping import Float, Int64
 
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
-from pcme.index.ann import AnnIndex
+from pcme.index.ann import AnnIndex, lift_in
 from pcme.index.exact import SAMPLE, uncertainties
-from pcme.index.queries import EncodedQuery, Ranked
+from pcme.index.queries import EncodedQuery, Ranked, Request
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.base import Score
-from pcme.scores.combine import Calibrate
 from pcme.scores.gallery import best_first
 from pcme.scores.lifts import Lift
 
@@ -40,37 +39,27 @@ class Approximate:
 
     settings: Settings
     store: Store
-    lift: Lift
 
     def __post_init__(self) -> None:
+        lift = lift_in(self.settings, self.store)
+        assert lift is not None  # only tunable indexes are searched so
+        self.lift: Lift = lift
         self._sample: tuple[int, Int64[np.ndarray, " s"], Embedding] | None = None
 
-    def search(
-        self,
-        query: EncodedQuery,
-        k: int,
-        effort: Effort,
-        *,
-        where: str | None = None,
-        calibrate: Calibrate | None = None,
-    ) -> Ranked:
+    def search(self, query: EncodedQuery, effort: Effort, request: Request) -> Ranked:
         """Nearly the k best."""
-        version = self.store.refresh()
+        version, where, score = self.store.refresh(), request.where, self.settings.score
         left = None if where is None else self.store.read(["seq"], where)["seq"].to_numpy()
-        searched = self.store.count() if left is None else len(left)
-        if left is not None and searched <= FEW:
-            return stream(
-                self.store, self.settings.score, query, k, where=where, calibrate=calibrate
-            )
-        table = self.propose(query, k, effort, _embedding_columns(self.store), where)
-        scores = query.scores(embedding_of(table), self.settings.score, calibrate)
+        if left is not None and len(left) <= FEW:
+            return stream(self.store, score, query, request)
+        table = self.propose(query, effort, self.store.embedding_columns, request)
+        scores = query.scores(embedding_of(table), score, request.calibrate)
         others = self._others(version, left, table["seq"].to_numpy())
+        sample = None if others is None else query.scores(others, score, request.calibrate)
         return replace(
-            _rank(table, scores, k),
-            sample=scores[:0]
-            if others is None
-            else query.scores(others, self.settings.score, calibrate),
-            searched=searched,
+            _rank(table, scores, request.k),
+            sample=scores[:0] if sample is None else sample,
+            searched=self.store.count() if left is None else len(left),
             exact=False,
         )
 
@@ -84,11 +73,11 @@ class Approximate:
         )
 
     def propose(
-        self, query: EncodedQuery, k: int, effort: Effort, columns: Sequence[str], where: str | None
+        self, query: EncodedQuery, effort: Effort, columns: Sequence[str], request: Request
     ) -> pa.Table:
         """At least k candidates per part of a query, each row once; `columns` include seq."""
-        wider = replace(effort, shortlist=max(k, effort.shortlist))
-        parts = [self.nearest(part, wider, columns, where) for part in query.proposals()]
+        wider = replace(effort, shortlist=max(request.k, effort.shortlist))
+        parts = [self.nearest(part, wider, columns, request.where) for part in query.proposals()]
         table = pa.concat_tables(parts)
         _, first = np.unique(table["seq"].to_numpy(), return_index=True)
         return table.take(first)
@@ -111,35 +100,20 @@ class Approximate:
     def _draw(self) -> tuple[Int64[np.ndarray, " s"], Embedding]:
         every = self.store.read(["seq"])["seq"].to_numpy()
         drawn = numpy_stream(0, "others").choice(every, min(SAMPLE, len(every)), replace=False)
-        listed = ", ".join(map(str, np.sort(drawn).tolist()))
-        table = self.store.read(_embedding_columns(self.store), f"seq IN ({listed})")
+        table = self.store.embeddings(drawn)
         return table["seq"].to_numpy(), embedding_of(table)
 
 
-def stream(
-    store: Store,
-    score: Score,
-    query: EncodedQuery,
-    k: int,
-    *,
-    where: str | None = None,
-    calibrate: Calibrate | None = None,
-) -> Ranked:
+def stream(store: Store, score: Score, query: EncodedQuery, request: Request) -> Ranked:
     """The k best of all rows that a filter leaves: each is scored, some thousand at a time."""
     none = np.empty(0, np.float32)
     best = Ranked([], none, None, none, none, 0, exact=True)
     pools: list[Float[np.ndarray, " n"]] = []
-    for table in store.batches(_embedding_columns(store), where):
-        scores = query.scores(embedding_of(table), score, calibrate)
-        pools.append(scores)
-        best = _merge(best, _rank(table, scores, k), k)
+    for table in store.batches(store.embedding_columns, request.where):
+        pools.append(query.scores(embedding_of(table), score, request.calibrate))
+        best = _merge(best, _rank(table, pools[-1], request.k), request.k)
     pool = np.concatenate(pools) if pools else none
     return replace(best, pool=pool, sample=pool[:0], searched=len(pool))
-
-
-def _embedding_columns(store: Store) -> list[str]:
-    """The columns that ids and scores come from."""
-    return [name for name in ("id", "seq", "mean", "log_sigma") if name in store.schema.names]
 
 
 def _rank(table: pa.Table, scores: Float[np.ndarray, " n"], k: int) -> Ranked:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pcme.errors import DataError, FormatError
-from pcme.index.ann import lift_in
 from pcme.index.approximate import Approximate, stream
 from pcme.index.encoder import Encoder
 from pcme.index.exact import InMemory
-from pcme.index.queries import EncodedQuery, Ranked
+from pcme.index.queries import EncodedQuery, Ranked, Request
 from pcme.index.resident import bytes_of
 from pcme.index.rows import INTERNAL
 from pcme.index.settings import Settings
@@ -57,7 +56,7 @@ class Finder:
             self.store.refresh()
             if not self.store.count():
                 raise DataError(f"{self.store.uri}: is empty. Add items first (`pcme index add`).")
-            ranked = self._rank(queries, k, where, exact)
+            ranked = self._rank(queries, Request(k, where, self._calibrate), exact)
             ids = sorted({name for one in ranked for name in one.ids})
             columns = [name for name in self.store.schema.names if name not in INTERNAL]
             rows = self.store.with_ids(ids, columns).to_pylist()
@@ -75,17 +74,10 @@ class Finder:
 
         return self._retry(read)
 
-    def exact(self, queries: list[EncodedQuery], k: int, where: str | None = None) -> list[Ranked]:
-        """The k best by exact search: in memory as far as that goes, or streamed."""
-        calibrate = self._calibrate
+    def true_ids(self, query: EncodedQuery, k: int) -> list[str]:
+        """The ids of the k best, by exact search in the version that is read."""
         with self._lock:
-            if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
-                return self.memory.answers(queries, k, where=where, calibrate=calibrate)
-            score = self.settings.score
-            return [
-                stream(self.store, score, query, k, where=where, calibrate=calibrate)
-                for query in queries
-            ]
+            return self._exact([query], Request(k, calibrate=self._calibrate))[0].ids
 
     def load(self) -> None:
         """Load all embeddings into memory."""
@@ -101,31 +93,35 @@ class Finder:
             return read()
 
     def _rank(
-        self, queries: list[EncodedQuery], k: int, where: str | None, exact: bool | None
+        self, queries: list[EncodedQuery], request: Request, exact: bool | None
     ) -> list[Ranked]:
         """Approximately where the index is tuned, and either large or exactness is waived."""
         tuning = None if exact else tuning_in(self.store)
         small = self.store.count() <= SMALL
         if tuning is None or (exact is None and (small or not tuning.worthwhile)):
-            return self.exact(queries, k, where)
-        return [self._search_approximately(query, k, where, tuning) for query in queries]
+            return self._exact(queries, request)
+        return [self._search_approximately(query, request, tuning) for query in queries]
+
+    def _exact(self, queries: list[EncodedQuery], request: Request) -> list[Ranked]:
+        """In memory as far as that goes, or streamed."""
+        if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
+            return self.memory.search(queries, request)
+        return [stream(self.store, self.settings.score, query, request) for query in queries]
 
     def _search_approximately(
-        self, query: EncodedQuery, k: int, where: str | None, tuning: Tuning
+        self, query: EncodedQuery, request: Request, tuning: Tuning
     ) -> Ranked:
         """Candidates from the ANN index; their scores from memory, if all is there anyway."""
         approximate, effort = self._approximate_for(tuning), tuning.chosen.effort
         if not len(self.memory.resident):
-            return approximate.search(query, k, effort, where=where, calibrate=self._calibrate)
-        seq = approximate.propose(query, k, effort, ["seq"], where)["seq"].to_numpy()
-        return self.memory.among(query, seq, k, where=where, calibrate=self._calibrate)
+            return approximate.search(query, effort, request)
+        seq = approximate.propose(query, effort, ["seq"], request)["seq"].to_numpy()
+        return self.memory.among(query, seq, request)
 
     def _approximate_for(self, tuning: Tuning) -> Approximate:
         """One per tuning: another tuning may have replaced the vectors."""
         if self._approximate is None or self._approximate[0] != tuning:
-            lift = lift_in(self.settings, self.store)
-            assert lift is not None  # it was tuned
-            self._approximate = tuning, Approximate(self.settings, self.store, lift)
+            self._approximate = tuning, Approximate(self.settings, self.store)
         return self._approximate[1]
 
     @property

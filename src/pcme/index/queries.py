@@ -18,7 +18,7 @@ from pcme.scores import combine
 from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
 
-__all__ = ["EncodedQuery", "Query", "QueryEncoder", "Ranked", "combine_queries"]
+__all__ = ["EncodedQuery", "Query", "QueryEncoder", "Ranked", "Request", "combine_queries"]
 
 Query = str | Path | Image.Image | Embedding | combine.Query
 """Text, an image (a path or a PIL image), an embedding, or a combination of these."""
@@ -26,6 +26,15 @@ Query = str | Path | Image.Image | Embedding | combine.Query
 Side = Literal["captions", "images"]
 SIDES: dict[Kind, Side] = {"image": "images", "caption": "captions"}
 """The side of the model that encodes items of this kind."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """How many items are wanted, among which, and how combined queries are calibrated."""
+
+    k: int
+    where: str | None = None
+    calibrate: Calibrate | None = None
 
 
 @dataclass(frozen=True, eq=False)

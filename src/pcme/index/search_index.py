@@ -240,7 +240,7 @@ class SearchIndex:
             self._store,
             self.settings,
             embedded,
-            lambda query: self._finder.exact([query], tuning.DEPTH)[0].ids,
+            lambda query: self._finder.true_ids(query, tuning.DEPTH),
             target=target,
             progress=progress,
         )

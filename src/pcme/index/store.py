@@ -10,8 +10,10 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
+from jaxtyping import Int64
 
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.lance import SOURCE, engine, flush, local, quoted, translated
@@ -111,6 +113,16 @@ class Store:
             if not parts:
                 return self._select(names).limit(1).to_arrow().slice(0, 0)
             return pa.concat_tables(parts)
+
+    def embeddings(self, seq: Int64[np.ndarray, " m"]) -> pa.Table:
+        """The rows with these `seq`, ascending, with `embedding_columns`."""
+        listed = ", ".join(map(str, seq.tolist()))
+        return self.read(self.embedding_columns, f"seq IN ({listed})").sort_by("seq")
+
+    @property
+    def embedding_columns(self) -> list[str]:
+        """The columns that ids and scores come from."""
+        return [name for name in ("id", "seq", "mean", "log_sigma") if name in self.schema.names]
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -17,9 +17,9 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
-from pcme.index.ann import AnnIndex, lift_in
+from pcme.index.ann import AnnIndex
 from pcme.index.approximate import Approximate, Effort
-from pcme.index.queries import EncodedQuery
+from pcme.index.queries import EncodedQuery, Request
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
@@ -124,9 +124,10 @@ def tune(
         with store.writing():
             store.note(tuning="")  # until the vectors are there, searches are exact
             AnnIndex(store).replace_vectors(lift)
-    approximate = _approximate(settings, store)
+    approximate = Approximate(settings, store)
     encoded = [EncodedQuery(queries[n]) for n in range(min(MEASURED, len(queries)))]
-    truth, exact_milliseconds = _time_exact(encoded, true_ids)
+    true_ids(encoded[0])  # loads the embeddings into memory
+    truth, exact_milliseconds = _time(true_ids, encoded)
     rows = store.count()
     with store.writing():
         AnnIndex(store).build(_partitions(rows), approximate.lift.codes)
@@ -154,7 +155,7 @@ def compact(store: Store, settings: Settings) -> None:
         if tuning is None or rows < LEAST:  # the engine then scans every vector
             return
         partitions = min(_partitions(tuning.rows), _partitions(rows))
-        AnnIndex(store).build(partitions, _approximate(settings, store).lift.codes)
+        AnnIndex(store).build(partitions, Approximate(settings, store).lift.codes)
 
 
 def stand_ins(store: Store) -> Embedding:
@@ -172,12 +173,6 @@ def best_of(trials: Sequence[Trial], target: float) -> Trial:
     return max(trials, key=lambda trial: trial.recall)
 
 
-def _approximate(settings: Settings, store: Store) -> Approximate:
-    lift = lift_in(settings, store)
-    assert lift is not None  # require_tunable has asked
-    return Approximate(settings, store, lift)
-
-
 def _partitions(rows: int) -> int:
     """As many partitions as each has items, to the nearest power of two.
 
@@ -193,10 +188,7 @@ def _sample(store: Store, count: int, where: str | None = None) -> Embedding | N
     if not len(every):
         return None
     drawn = numpy_stream(0, "sample").choice(every, min(count, len(every)), replace=False)
-    columns = [name for name in ("seq", "mean", "log_sigma") if name in store.schema.names]
-    table = store.read(columns, f"seq IN ({', '.join(map(str, drawn.tolist()))})")
-    by_seq = np.argsort(table["seq"].to_numpy())
-    return embedding_of(table.take(by_seq[np.argsort(np.argsort(drawn))]))
+    return embedding_of(store.embeddings(drawn).take(np.argsort(np.argsort(drawn))))
 
 
 def _fit_lift(ann: Ann, store: Store, queries: Embedding) -> DensityLift:
@@ -239,7 +231,9 @@ def _trials(
     trials = []
     for p, n in picked:
         effort = Effort(probes[p], SHORTLISTS[n])
-        trials.append(Trial(effort, float(recalls[p, n]), _time(approximate, queries, effort)))
+        search = partial(approximate.search, effort=effort, request=Request(DEPTH))
+        _, milliseconds = _time(search, queries[:TIMED])
+        trials.append(Trial(effort, float(recalls[p, n]), milliseconds))
     return trials
 
 
@@ -261,23 +255,13 @@ def _recalls(
     return recalls
 
 
-def _time(approximate: Approximate, queries: Sequence[EncodedQuery], effort: Effort) -> float:
-    """The median time of a search, in milliseconds."""
-    searches = [_timed(partial(approximate.search, q, DEPTH, effort)) for q in queries[:TIMED]]
-    return float(np.median([milliseconds for _, milliseconds in searches]))
-
-
-def _time_exact(
-    queries: Sequence[EncodedQuery], true_ids: Callable[[EncodedQuery], list[str]]
-) -> tuple[list[list[str]], float]:
-    """(the true answers, the median time of an exact search in milliseconds)."""
-    true_ids(queries[0])  # loads the embeddings into memory
-    searches = [_timed(partial(true_ids, q)) for q in queries]
-    return [ids for ids, _ in searches], float(np.median([ms for _, ms in searches]))
-
-
-def _timed(call: Callable[[], T]) -> tuple[T, float]:
-    """(the result, the milliseconds that it took)."""
-    begin = time.perf_counter()
-    result = call()
-    return result, 1e3 * (time.perf_counter() - begin)
+def _time(
+    search: Callable[[EncodedQuery], T], queries: Sequence[EncodedQuery]
+) -> tuple[list[T], float]:
+    """(the result of each search, their median time in milliseconds)."""
+    results, times = [], []
+    for query in queries:
+        begin = time.perf_counter()
+        results.append(search(query))
+        times.append(1e3 * (time.perf_counter() - begin))
+    return results, float(np.median(times))
