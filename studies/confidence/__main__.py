@@ -26,10 +26,10 @@ from pcme.embedding import Embedding
 from pcme.evaluation import Embedded, embed
 from pcme.model import Model
 from pcme.retrieval.matches import Matches
-from pcme.uncertainty import Confidence, Part, Report, fit, judged
+from pcme.uncertainty import CalibrationReport, Confidence, EvaluationSet, assess, fit
 from pcme.uncertainty.calibrate import calibrate, unmatched_captions
 from pcme.uncertainty.curve import Histogram, log_odds
-from pcme.uncertainty.parts import log_probabilities
+from pcme.uncertainty.evaluation_set import log_probabilities
 from pcme.uncertainty.statistics import auroc
 from studies.confidence.tables import COVERAGES, DOCUMENT, METHODS, RECORD, tables
 from studies.runs import aviary_runs
@@ -54,7 +54,7 @@ DRAWS = 3
 class Searched:
     """A gallery with captions that have matches there, and captions that have none."""
 
-    part: Part
+    part: EvaluationSet
     strangers: Embedding
 
 
@@ -105,14 +105,14 @@ def searched(model: Model, found: Embedded) -> Searched:
     return Searched(some(found, every, numpy_stream(0, "searched")), alone)
 
 
-def some(found: Embedded, images: np.ndarray, generator: np.random.Generator) -> Part:
+def some(found: Embedded, images: np.ndarray, generator: np.random.Generator) -> EvaluationSet:
     """These images, and their captions: as many as the test split has for 1,000, or fewer."""
     dataset = found.dataset
     rows = np.flatnonzero(np.isin(dataset.caption_image, images))
     if len(dataset.images) > 1000:
         rows = np.sort(generator.permutation(rows)[:CAPTIONS])
     matches = Matches.from_facts(dataset.said[rows], dataset.facts[images])
-    return Part(
+    return EvaluationSet(
         dataset.where, found.captions[rows.tolist()], found.images[images.tolist()], matches
     )
 
@@ -140,12 +140,12 @@ def by_species(model: Model, found: Embedded, fresh: Searched) -> Iterator[dict[
             }
 
 
-def judge(confidence: Confidence, model: Model, where: Searched) -> Report:
+def judge(confidence: Confidence, model: Model, where: Searched) -> CalibrationReport:
     """The report."""
-    return judged(confidence, model.score(), where.part, unmatched=where.strangers)
+    return assess(confidence, model.score(), where.part, unmatched=where.strangers)
 
 
-def shown(report: Report) -> dict[str, object]:
+def shown(report: CalibrationReport) -> dict[str, object]:
     """What is kept of a report: all but the bins and the curves between the shown points."""
     record = asdict(report)
     for name in ("raw", "calibrated"):
@@ -157,7 +157,9 @@ def shown(report: Report) -> dict[str, object]:
     return record
 
 
-def tails(fits: Mapping[str, Confidence], model: Model, part: Part) -> list[dict[str, float]]:
+def tails(
+    fits: Mapping[str, Confidence], model: Model, part: EvaluationSet
+) -> list[dict[str, float]]:
     """Pairs by what the model says of them, what is true, and what each calibration says."""
     counted = Histogram()
     for _, log_p, truth in log_probabilities(model.score(), part):
@@ -182,7 +184,7 @@ def tails(fits: Mapping[str, Confidence], model: Model, part: Part) -> list[dict
 def rules(confidence: Confidence, model: Model, where: Searched) -> dict[str, dict[str, float]]:
     """Ways to decide whether anything here matches: what is answered of either kind of caption."""
     nothing = Matches.from_pairs([], [], (len(where.strangers), len(where.part.images)))
-    alone = Part(where.part.where, where.strangers, where.part.images, nothing)
+    alone = EvaluationSet(where.part.where, where.strangers, where.part.images, nothing)
     present, absent = evidence(confidence, model, where.part), evidence(confidence, model, alone)
     least, grown = (
         confidence.presence.threshold(),
@@ -196,7 +198,7 @@ def rules(confidence: Confidence, model: Model, where: Searched) -> dict[str, di
     }
 
 
-def evidence(confidence: Confidence, model: Model, part: Part) -> dict[str, np.ndarray]:
+def evidence(confidence: Confidence, model: Model, part: EvaluationSet) -> dict[str, np.ndarray]:
     """Best p and −log Π(1 − p) of each caption: [(of all images, without its matches), caption].
 
     The logarithm, since 1 − Π(1 − p) itself is 1 to the last bit for most and orders nothing.

@@ -13,7 +13,8 @@ from pcme.embedding import Gaussian
 from pcme.evaluation import Embedded, retrieval
 from pcme.evaluation.open_run import open_run
 from pcme.retrieval import metrics
-from pcme.uncertainty.perturbation import RATIOS, binned, spoiled, width
+from pcme.uncertainty.perturbation import RATIOS, perturbed_log_sigma
+from pcme.uncertainty.sigma import bin_by_sigma, mean_log_sigma
 from studies.real.neighbours import averaged
 from studies.real.within import within
 
@@ -89,13 +90,13 @@ def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
             metrics.recall(block, truth[rows], 1)
             for rows, block in model.score().blocks(queries, gallery)
         ]
-        bins = binned(width(queries), np.concatenate(hits))
+        bins = bin_by_sigma(mean_log_sigma(queries), np.concatenate(hits))
         values[f"bins {direction}"] = {
             "width": bins.width.tolist(),
             "recall@1": bins.value.tolist(),
         }
         values[f"bins~recall {direction}"] = bins.correlation
-    captions, images = spoiled(model, embedded.dataset, images=100)
+    captions, images = perturbed_log_sigma(model, embedded.dataset, images=100)
     for kind, widths in (("unknown", captions), ("erased", images)):
         half = RATIOS.index(0.5)
         values[f"{kind} curve"] = widths.mean(0).tolist()

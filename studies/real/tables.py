@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pcme.uncertainty.perturbation import Bins
+from pcme.uncertainty.sigma import EqualBins
 from studies.real.entries import STUDIES, judged_within
 from studies.tables import DOCS, markdown, spread
 
@@ -93,7 +93,7 @@ def _together(found: Sequence[Mapping[str, Any]], way: str) -> float:
     """Spearman's ρ over the bins of R@1 averaged over the seeds, in which less is chance."""
     curves = [sigma[f"bins {way}"] for sigma in found]
     width, value = (np.mean([c[key] for c in curves], 0) for key in ("width", "recall@1"))
-    return Bins(width, value).correlation
+    return EqualBins(width, value).correlation
 
 
 def _cell(values: Sequence[float | bool]) -> str:

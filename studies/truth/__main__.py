@@ -16,7 +16,7 @@ import pcme
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
 from pcme.evaluation import embed
-from pcme.uncertainty.known_truth import measured
+from pcme.uncertainty.known_truth import measure_against_truth
 from studies.runs import TrainingRun, train_all
 from studies.tables import DOCS, markdown, read_record, spread, write_record, write_tables
 
@@ -107,7 +107,7 @@ def measure(run: Path) -> dict[str, Any]:
     """The metrics of one run, on the validation and on the test species."""
     model, dataset = pcme.load(run), Aviary()
     return {
-        split: measured(model, embed(model, dataset.load(split), Problems()))
+        split: measure_against_truth(model, embed(model, dataset.load(split), Problems()))
         for split in ("val", "test")
     }
 

@@ -8,7 +8,8 @@ import pytest
 
 from pcme.analysis import Subject
 from pcme.analysis.erasing import Erasing, curve
-from pcme.uncertainty.perturbation import RATIOS, delete_words, width
+from pcme.uncertainty.perturbation import RATIOS, delete_words
+from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject, untrained, world
 
 
@@ -32,7 +33,7 @@ def test_every_way_begins_with_what_was_there():
     found = Erasing(items=1000).compute(of)
     assert [one.way for one in found.curves] == ["replaced", "deleted", "appended", "erased"]
     for one in found.curves:
-        clean = width(of.captions if one.of == "captions" else of.images)
+        clean = mean_log_sigma(of.captions if one.of == "captions" else of.images)
         assert one.mean[0] == pytest.approx(clean.mean(), abs=1e-5)
         assert one.items == len(clean)
 

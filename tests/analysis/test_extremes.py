@@ -5,7 +5,7 @@ import pytest
 
 from pcme.analysis.extremes import Extremes
 from pcme.retrieval import metrics
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject
 
 
@@ -15,7 +15,7 @@ def tails():
 
 
 def test_captions_come_from_the_ends_of_the_order(tails):
-    order = np.argsort(width(subject().captions), kind="stable")
+    order = np.argsort(mean_log_sigma(subject().captions), kind="stable")
     assert tails.captions.narrowest[0].place == order[0]
     assert tails.captions.widest[0].place == order[-1]
     assert tails.captions.widest[0].width >= tails.captions.widest[1].width
@@ -49,5 +49,5 @@ def test_an_image_finds_different_sentences_in_falling_order(tails):
 def test_recall_of_a_tail_against_the_whole(tails):
     of = subject()
     recall = metrics.recall(of.model.score()(of.captions, of.images), of.matches, 1)
-    widest = np.argsort(width(of.captions), kind="stable")[::-1][:12]
+    widest = np.argsort(mean_log_sigma(of.captions), kind="stable")[::-1][:12]
     assert tails.captions.recall_widest == pytest.approx(recall[widest].mean())

@@ -6,7 +6,7 @@ import pytest
 from pcme.analysis import Subject
 from pcme.analysis.influence import Influence, without_each
 from pcme.errors import DataError
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject, untrained, world
 
 
@@ -17,7 +17,7 @@ def test_each_change_is_that_of_the_sentence_without_the_word():
 
     def measured(text):
         embedded = of.model.encode_captions([text])
-        return width(embedded)[0], of.model.score()(embedded, image).item()
+        return mean_log_sigma(embedded)[0], of.model.score()(embedded, image).item()
 
     whole = measured("a small red bird")
     shorter = [

@@ -7,7 +7,7 @@ import pytest
 
 from pcme.analysis import Subject
 from pcme.analysis.truth import Truth, expected_matches, grouped
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 from pcme.uncertainty.statistics import rank_correlation
 from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained, world
 
@@ -39,7 +39,7 @@ def test_figures_are_of_all_captions_and_points_of_some():
     found = Truth(shown=7).compute(of)
     counts = of.matches.counts.astype(float)
     assert found.width.correlation.value == pytest.approx(
-        rank_correlation(width(of.captions), counts)
+        rank_correlation(mean_log_sigma(of.captions), counts)
     )
     assert len(found.width.points) == len(found.expected.points) == 7
     expected = expected_matches(of.model.score(), of.captions, of.images)

@@ -8,7 +8,7 @@ import pytest
 from pcme.analysis.words import Words, tf_idf
 from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject
 
 CORPUS = [frozenset(text.split()) for text in ("a bird", "a jay", "a bird sings", "a jay sings")]
@@ -36,7 +36,7 @@ def test_bins_hold_the_captions_of_their_items():
 def test_lift_is_how_much_more_often_a_word_stands_in_its_bin():
     of = subject()
     widest = Words(bins=2, least=1).compute(of).sides[1].bins[1]
-    order = np.argsort(width(of.captions), kind="stable")
+    order = np.argsort(mean_log_sigma(of.captions), kind="stable")
     texts = [tokenise(text) for text in of.dataset.captions]
     word = widest.words[0]
     here = np.mean([word.word in texts[i] for i in order[60:]])
@@ -47,7 +47,7 @@ def test_lift_is_how_much_more_often_a_word_stands_in_its_bin():
 def test_places_are_mean_shares_of_narrower_items():
     of = subject()
     side = Words(least=1).compute(of).sides[1]
-    share = np.argsort(np.argsort(width(of.captions))) / 119
+    share = np.argsort(np.argsort(mean_log_sigma(of.captions))) / 119
     texts = [tokenise(text) for text in of.dataset.captions]
     for placed in (*side.narrowest, *side.widest):
         own = [share[i] for i, words in enumerate(texts) if placed.word in words]

@@ -46,7 +46,7 @@ def test_machines_get_all_of_it(folder, tmp_path):
     assert record["answerable"]["reach"] >= record["answerable"]["gallery"] == 1000
     assert record["report"]["raw"]["reliability"]
     assert len(record["report"]["by_p"]["curve"]["risk"]) == 100
-    assert Confidence.load(folder, kept=tmp_path).basis.method == "platt"
+    assert Confidence.load(folder, stored=tmp_path).basis.method == "platt"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pcme import SearchIndex
 from pcme.errors import ConfigError
 from pcme.index.interpret import Interpreter
 from pcme.scores.combine import all_of
-from pcme.uncertainty.refusal import refusal
+from pcme.uncertainty.risk_coverage import risk_coverage
 from tests.index.worlds import split, untrained
 
 
@@ -81,7 +81,7 @@ def test_embeddings_in_memory_are_calibrated_by_a_confidence_that_is_given(calib
 def test_a_coverage_decides_what_is_answered(calibrated):
     index, confidence = calibrated
     odds = np.linspace(-3, 3, 40)  # of queries that all have a match
-    known = replace(confidence, by_p=refusal(odds, np.ones(40, bool)))
+    known = replace(confidence, by_p=risk_coverage(odds, np.ones(40, bool)))
     for share in (0.3, 0.7, 1.0):
         interpreter = Interpreter.covering(
             is_probability=True, confidence=known, min_coverage=share

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_expit, logit
 
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.uncertainty.curve import AT_LEAST, HIGH, LOW, PER_UNIT, Curve, Histogram, fitted, log_odds
+from pcme.uncertainty.curve import (
+    AT_LEAST,
+    HIGH,
+    LOW,
+    PER_UNIT,
+    Curve,
+    Histogram,
+    fit_curve,
+    log_odds,
+)
 
 
 def drawn(count, seed, *, true=lambda x: x):
@@ -70,7 +79,7 @@ def test_the_isotonic_fit_is_that_of_a_loop(seed, places):
     assume(
         0 < matching.sum() < pairs.sum() and np.cov(x, matching / pairs, fweights=pairs)[0, 1] > 0
     )
-    curve = fitted(counted)
+    curve = fit_curve(counted)
     expected = joined(pooled(list(zip(x, matching.tolist(), pairs.tolist(), strict=True))))
     np.testing.assert_allclose(curve.x, [point[0] for point in expected], atol=1e-9)
     rates = [np.clip(k, 0.5, n - 0.5) / n for _, k, n in expected]
@@ -80,7 +89,7 @@ def test_the_isotonic_fit_is_that_of_a_loop(seed, places):
 @pytest.mark.parametrize("method", ["isotonic", "platt"])
 def test_a_line_in_log_odds_is_found(method):
     x, truth = drawn(400_000, 0, true=lambda x: 0.5 * x - 1)
-    curve = fitted(histogram(x, truth), method)
+    curve = fit_curve(histogram(x, truth), method)
     at = np.linspace(-4.5, 4.5, 9)
     np.testing.assert_allclose(curve(at), 0.5 * at - 1, atol=0.15)
     assert math.isclose(curve.slope, 0.5, rel_tol=0.02)
@@ -90,7 +99,7 @@ def test_only_the_isotonic_fit_follows_a_bend():
     bend = lambda x: np.where(x < 0, 0.2 * x, 2 * x)  # noqa: E731
     x, truth = drawn(400_000, 1, true=bend)
     at = np.array([-6.0, -3.0, 1.0, 2.0])
-    isotonic, platt = (fitted(histogram(x, truth), m)(at) for m in ("isotonic", "platt"))
+    isotonic, platt = (fit_curve(histogram(x, truth), m)(at) for m in ("isotonic", "platt"))
     assert np.abs(isotonic - bend(at)).max() < 0.3 < np.abs(platt - bend(at)).max()
 
 
@@ -100,12 +109,12 @@ def test_rates_of_one_in_a_million_are_told_apart():
         bin_ = int((place - LOW) * PER_UNIT)
         counted.pairs[bin_], counted.matching[bin_] = 2_000_000, matching
         counted.total[bin_] = 2_000_000 * place
-    np.testing.assert_allclose(expit(fitted(counted)(at)), [6e-6, 1e-4, 0.5])
+    np.testing.assert_allclose(expit(fit_curve(counted)(at)), [6e-6, 1e-4, 0.5])
 
 
 @given(st.integers(0, 1000), st.sampled_from(["isotonic", "platt"]))
 def test_a_fitted_curve_rises_everywhere(seed, method):
-    curve = fitted(histogram(*drawn(2000, seed)), method)
+    curve = fit_curve(histogram(*drawn(2000, seed)), method)
     y = curve(np.linspace(LOW, HIGH, 5000))
     assert np.all(np.diff(y) > 0)
     assert np.all(np.isfinite(y))
@@ -137,10 +146,10 @@ def test_beyond_the_ends_log_odds_stay_there():
         (lambda: log_odds(0.1), DataError),
         (lambda: log_odds(np.nan), DataError),
         (lambda: Histogram().add(np.zeros(2), np.zeros(3, np.bool_)), ShapeError),
-        (lambda: fitted(histogram(np.zeros(5), np.ones(5, np.bool_))), DataError),
-        (lambda: fitted(histogram(np.zeros(5), np.zeros(5, np.bool_))), DataError),
-        (lambda: fitted(histogram(*drawn(2000, 0, true=lambda x: -x))), DataError),
-        (lambda: fitted(histogram(*drawn(99, 0)), "histogram"), ConfigError),
+        (lambda: fit_curve(histogram(np.zeros(5), np.ones(5, np.bool_))), DataError),
+        (lambda: fit_curve(histogram(np.zeros(5), np.zeros(5, np.bool_))), DataError),
+        (lambda: fit_curve(histogram(*drawn(2000, 0, true=lambda x: -x))), DataError),
+        (lambda: fit_curve(histogram(*drawn(99, 0)), "histogram"), ConfigError),
         (lambda: Curve((0.0,), (0.0, 1.0), 1.0), ShapeError),
         (lambda: Curve((), (), 1.0), ShapeError),
         (lambda: Curve((0.0, 0.0), (0.0, 1.0), 1.0), DataError),

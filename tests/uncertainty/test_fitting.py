@@ -8,16 +8,16 @@ from pcme import Gaussian, Matches, Points, scores
 from pcme.core.random import numpy_stream
 from pcme.errors import DataError
 from pcme.uncertainty import fit
-from pcme.uncertainty.curve import fitted, log_odds
-from pcme.uncertainty.fitting import observed
-from pcme.uncertainty.parts import Part
-from pcme.uncertainty.refusal import refusal
+from pcme.uncertainty.curve import fit_curve, log_odds
+from pcme.uncertainty.evaluation_set import EvaluationSet
+from pcme.uncertainty.fitting import observe
+from pcme.uncertainty.risk_coverage import risk_coverage
 from tests.uncertainty.worlds import SCORE, part
 
 
 def test_one_pass_sees_what_loops_see():
     some = part(captions=30, images=24)
-    seen = observed(SCORE, some)
+    seen = observe(SCORE, some)
     odds = log_odds(SCORE(some.captions, some.images).numpy())
     truth, order = some.matches.dense(), numpy_stream(0, "gallery").permutation(24)
     assert seen.sizes.tolist() == [6, 12, 24]
@@ -33,23 +33,23 @@ def test_one_pass_sees_what_loops_see():
 
 def test_a_fit_is_made_of_its_parts():
     some = part(captions=200, images=60)
-    confidence, seen = fit(SCORE, some, model="m", false_alarm=0.2), observed(SCORE, some)
-    curve = fitted(seen.counted)
+    confidence, seen = fit(SCORE, some, model="m", false_alarm=0.2), observe(SCORE, some)
+    curve = fit_curve(seen.counted)
     assert confidence.curve == curve
-    assert confidence.by_p == refusal(curve(seen.best), seen.right)
+    assert confidence.by_p == risk_coverage(curve(seen.best), seen.right)
     assert confidence.presence.false_alarm == 0.2
     assert confidence.presence.gallery == 60
     assert confidence.basis.matching == pytest.approx(some.matches.dense().mean())
     spread = some.captions.uncertainty().numpy()
     assert confidence.captions[0] == pytest.approx(spread.min())
     assert confidence.captions[-1] == pytest.approx(spread.max())
-    assert confidence.by_sigma == refusal(-spread.astype(np.float64), seen.right)
+    assert confidence.by_sigma == risk_coverage(-spread.astype(np.float64), seen.right)
 
 
 def test_of_what_it_was_fitted_on_it_answers_as_many_false_alarms_as_it_may():
     some = part(captions=400, images=60)
     confidence = fit(SCORE, some, model="m", false_alarm=0.2)
-    wrong = confidence.curve(observed(SCORE, some).wrong[-1])
+    wrong = confidence.curve(observe(SCORE, some).wrong[-1])
     threshold = confidence.presence.threshold()
     assert (1 / (1 + np.exp(-wrong)) >= threshold).mean() == pytest.approx(0.2, abs=0.01)
 
@@ -57,7 +57,7 @@ def test_of_what_it_was_fitted_on_it_answers_as_many_false_alarms_as_it_may():
 def test_queries_without_a_match_are_not_counted_as_right_or_wrong():
     some = part(captions=200, images=60)
     strangers = Gaussian(torch.full((50, 2), 9.0), torch.full((50, 2), -1.0))
-    more = Part(
+    more = EvaluationSet(
         some.where,
         Gaussian.cat([some.captions, strangers]),
         some.images,
@@ -68,7 +68,7 @@ def test_queries_without_a_match_are_not_counted_as_right_or_wrong():
 
 def test_a_model_of_points_has_a_confidence_without_widths():
     some = part(captions=200, images=60)
-    points = Part(
+    points = EvaluationSet(
         some.where,
         Points(some.captions.mean[:, None]),
         Points(some.images.mean[:, None]),
@@ -82,5 +82,5 @@ def test_a_model_of_points_has_a_confidence_without_widths():
 def test_where_everything_matches_there_is_nothing_to_learn():
     some = part()
     all_match = Matches.from_dense(np.ones(some.matches.shape, np.bool_))
-    with pytest.raises(DataError, match="both kinds are needed"):
-        fit(SCORE, Part(some.where, some.captions, some.images, all_match), model="m")
+    with pytest.raises(DataError, match="needed"):
+        fit(SCORE, EvaluationSet(some.where, some.captions, some.images, all_match), model="m")

@@ -8,9 +8,9 @@ import torch
 from scipy.special import expit
 
 from pcme import Gaussian
-from pcme.uncertainty import fit, judged
+from pcme.uncertainty import assess, fit
 from pcme.uncertainty.curve import log_odds
-from pcme.uncertainty.refusal import area
+from pcme.uncertainty.risk_coverage import area
 from pcme.uncertainty.statistics import Calibration, auroc
 from tests.uncertainty.worlds import SCORE, part
 
@@ -24,7 +24,7 @@ def judgement():
     first, second = (some_captions(part(600, 50), rows) for rows in (range(400), range(400, 600)))
     confidence = fit(SCORE, first, model="m")
     strangers = Gaussian(torch.full((40, 2), 6.0), torch.full((40, 2), -1.0))
-    report = judged(confidence, SCORE, second, unmatched=strangers)
+    report = assess(confidence, SCORE, second, unmatched=strangers)
     own = log_odds(SCORE(second.captions, second.images).numpy())
     return report, confidence, second, own, strangers
 

@@ -1,13 +1,23 @@
 """What the tests of confidence share: a part of embedded captions and images, and a confidence."""
 
+from functools import cache
+
 import numpy as np
 import torch
 
 from pcme import Gaussian, Matches, scores
-from pcme.uncertainty import Basis, Confidence, Part
+from pcme.data.aviary.dataset import Aviary
+from pcme.uncertainty import Basis, Confidence, EvaluationSet
 from pcme.uncertainty.curve import Curve
-from pcme.uncertainty.presence import Presence
-from pcme.uncertainty.refusal import Refusal
+from pcme.uncertainty.no_match import NoMatchRule
+from pcme.uncertainty.risk_coverage import RiskCoverage
+
+
+@cache
+def aviary():
+    """A small test split."""
+    return Aviary(pixels=16, test_species=8, test_images=3, captions_per_image=5).load("test")
+
 
 SCORE = scores.create("csd_prob", scale=4.0, shift=4.0)
 
@@ -25,7 +35,7 @@ def part(captions=60, images=24, *, seed=0, dim=2):
         return Gaussian(torch.tensor(mean).float(), torch.tensor(log_sigma).float())
 
     matches = Matches.from_classes(asked, kinds)
-    return Part("toy/val", around(asked, 0.4), around(kinds, 0.4), matches)
+    return EvaluationSet("toy/val", around(asked, 0.4), around(kinds, 0.4), matches)
 
 
 def some_confidence(**changes):
@@ -34,8 +44,8 @@ def some_confidence(**changes):
         "model": "0" * 64,
         "basis": Basis("toy/val", "isotonic", 60, 24, 0.2),
         "curve": Curve((-4.0, 0.0, 3.0), (-3.0, -1.0, 2.0), 0.8),
-        "presence": Presence(1000, 1.0, (-4.0, -2.0, 0.0), (0.0, 3.0, 5.0), 0.1),
-        "by_p": Refusal(tuple(np.linspace(5, -5, 100)), tuple(np.linspace(0, 0.3, 100))),
+        "presence": NoMatchRule(1000, 1.0, (-4.0, -2.0, 0.0), (0.0, 3.0, 5.0), 0.1),
+        "by_p": RiskCoverage(tuple(np.linspace(5, -5, 100)), tuple(np.linspace(0, 0.3, 100))),
         "by_sigma": None,
         "captions": (0.1, 0.2, 0.4),
         "images": None,

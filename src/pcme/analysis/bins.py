@@ -17,7 +17,7 @@ from pcme.plots import charts, style
 from pcme.retrieval import metrics
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
-from pcme.uncertainty.perturbation import binned, width
+from pcme.uncertainty.sigma import bin_by_sigma, mean_log_sigma
 
 METRICS = {"recall@1": "R@1", "r_precision": "R-Precision"}
 """What is measured, and what it is called."""
@@ -103,8 +103,8 @@ class Bins(Analysis[SigmaBins]):
         t2i = judged(score, captions, images, matches, second_half)
         return SigmaBins(
             (
-                in_bins("i2t", width(images), i2t, subject.clusters, self.bins),
-                in_bins("t2i", width(captions), t2i, subject.caption_clusters, self.bins),
+                in_bins("i2t", mean_log_sigma(images), i2t, subject.clusters, self.bins),
+                in_bins("t2i", mean_log_sigma(captions), t2i, subject.caption_clusters, self.bins),
             )
         )
 
@@ -146,7 +146,7 @@ def in_bins(
         )
     widths, clusters = widths[asked], clusters[asked]
     curves = [_curve(name, widths, v[asked], clusters, bins) for name, v in values.items()]
-    middles = binned(widths, widths, bins=bins).width
+    middles = bin_by_sigma(widths, widths, bins=bins).width
     return BinnedQueries(way, len(widths), tuple(middles.tolist()), tuple(curves))
 
 

@@ -21,7 +21,7 @@ from pcme.analysis.base import (
 from pcme.core.progress import Progress, part_of, silent
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
 from pcme.plots import charts, style
-from pcme.uncertainty.perturbation import RATIOS, chosen, spoiled_captions, spoiled_images
+from pcme.uncertainty.perturbation import RATIOS, perturbed_captions, perturbed_images, sample_items
 
 HALF = RATIOS.index(0.5)
 
@@ -94,13 +94,13 @@ class Erasing(Analysis[Spoilings]):
     def compute(self, subject: Subject, progress: Progress = silent) -> Spoilings:
         """Captions in three ways and images in one, where there are words and pixels."""
         model, dataset = subject.model, subject.embedded.dataset
-        captions, images = chosen(dataset, captions=self.items, images=self.items)
+        captions, images = sample_items(dataset, captions=self.items, images=self.items)
         jobs: dict[str, Callable[..., Float64[np.ndarray, "n r"]]] = {}
         if WORDS.lacking(subject) is None:
             for way in ("replaced", "deleted", "appended"):
-                jobs[way] = partial(spoiled_captions, model, dataset, captions, way)
+                jobs[way] = partial(perturbed_captions, model, dataset, captions, way)
         if PIXELS.lacking(subject) is None:
-            jobs["erased"] = partial(spoiled_images, model, dataset, images)
+            jobs["erased"] = partial(perturbed_images, model, dataset, images)
         curves: list[Spoiling] = []
         for way, job in jobs.items():
             widths = job(progress=part_of(progress, len(curves), len(jobs)))

@@ -17,7 +17,7 @@ from pcme.plots import style
 from pcme.retrieval import metrics
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 
 RIGHT, WRONG = style.PALETTE[2], style.PALETTE[4]
 THUMBNAIL = 160
@@ -205,8 +205,8 @@ class _Side:
     def of(cls, subject: Subject, name: str) -> "_Side":
         images, captions, matches = subject.images, subject.captions, subject.matches
         if name == "images":
-            return cls(subject, name, images, captions, matches.T, width(images))
-        return cls(subject, name, captions, images, matches, width(captions))
+            return cls(subject, name, images, captions, matches.T, mean_log_sigma(images))
+        return cls(subject, name, captions, images, matches, mean_log_sigma(captions))
 
     @property
     def score(self) -> Score:

@@ -23,7 +23,8 @@ from pcme.embedding import Embedding
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
 from pcme.plots import style
-from pcme.uncertainty.perturbation import embed_words, width
+from pcme.uncertainty.perturbation import embed_words
+from pcme.uncertainty.sigma import mean_log_sigma
 
 ENDS_SHOWN = 9
 """Words from either end of the list."""
@@ -174,7 +175,7 @@ def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> Le
     """The changes that come with the loss of each word of one caption."""
     variants = [list(words), *(_without(words, place) for place in range(len(words)))]
     embedded = embed_words(subject.model, variants)
-    widths = width(embedded)
+    widths = mean_log_sigma(embedded)
     log_p: Float64[np.ndarray, " v"] = np.asarray(
         subject.model.score()(embedded, image), np.float64
     )[:, 0]

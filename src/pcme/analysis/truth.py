@@ -15,7 +15,7 @@ from pcme.embedding import Embedding
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
 from pcme.plots import charts, style
 from pcme.scores.base import Score
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 
 LABELS = {"width": "mean log σ of the caption", "expected": "Σ p over all images"}
 TITLES = {"width": "σ", "expected": "expected matches"}
@@ -135,7 +135,7 @@ class Truth(Analysis[MatchTruth]):
         expected = expected_matches(score, found.captions, found.images, progress)
         counts, clusters = subject.matches.counts, subject.caption_clusters
         some = counts > 0
-        sigma = width(subject.captions) if subject.has_sigma else None
+        sigma = mean_log_sigma(subject.captions) if subject.has_sigma else None
         off = np.abs(np.log(np.maximum(expected[some], np.finfo(np.float64).tiny) / counts[some]))
         log_off = estimate(weighted_mean(off), clusters[some])
         factors = (float(np.exp(x)) for x in (log_off.value, log_off.low, log_off.high))

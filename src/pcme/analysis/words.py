@@ -14,7 +14,7 @@ from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman
 from pcme.plots import style
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 
 LONGEST = 12
 LISTS, ENDS = 2.3, 3.4
@@ -117,8 +117,8 @@ class Words(Analysis[WordBins]):
         lengths = np.array([len(tokenise(text)) for text in dataset.captions], np.float64)
         own = np.arange(len(texts))
         sides = (
-            ("images", width(subject.images), dataset.caption_image, subject.clusters),
-            ("captions", width(subject.captions), own, subject.caption_clusters),
+            ("images", mean_log_sigma(subject.images), dataset.caption_image, subject.clusters),
+            ("captions", mean_log_sigma(subject.captions), own, subject.caption_clusters),
         )
         return WordBins(
             tuple(

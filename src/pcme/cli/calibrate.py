@@ -11,7 +11,7 @@ import typer
 from pcme.cli.output import Json, Workers, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from pcme.uncertainty import Report
+    from pcme.uncertainty import CalibrationReport
     from pcme.uncertainty.calibrate import Calibrated
 
 __all__ = ["register"]
@@ -91,7 +91,7 @@ def _record(found: Calibrated) -> dict[str, object]:
     }
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: CalibrationReport) -> None:
     title = f"judged on {report.captions:,} captions, {report.images:,} images"
     print_table((title, "raw", "calibrated"), list(_beliefs(report)))
     typer.echo()
@@ -111,7 +111,7 @@ def _reach(found: Calibrated) -> str:
     return f"The share of false alarms is held among up to {number} items."
 
 
-def _beliefs(report: Report) -> list[tuple[str, str, str]]:
+def _beliefs(report: CalibrationReport) -> list[tuple[str, str, str]]:
     raw, mapped = report.raw, report.calibrated
     names = {
         "error": "calibration error, all pairs",
@@ -126,7 +126,7 @@ def _beliefs(report: Report) -> list[tuple[str, str, str]]:
     return [*rows, ("Σ p for each match there is", *sums)]
 
 
-def _separations(report: Report) -> list[tuple[str, str, str, str]]:
+def _separations(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     kinds = {"its own matches removed": report.removed, "fits nothing here": report.unmatched}
     return [
         (text, f"{s.auroc:.3f}", f"{100 * s.recall:.1f} %", f"{100 * s.false_alarm:.1f} %")
@@ -135,7 +135,7 @@ def _separations(report: Report) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _risks(report: Report) -> list[tuple[str, ...]]:
+def _risks(report: CalibrationReport) -> list[tuple[str, ...]]:
     kinds = {"the least p refused": report.by_p, "the widest σ refused": report.by_sigma}
     return [
         (

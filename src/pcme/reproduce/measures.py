@@ -14,7 +14,7 @@ from pcme.errors import ConfigError
 from pcme.evaluation import Subject, evaluate_score
 from pcme.reproduce.base import Measure, Measurement
 from pcme.scores.base import Score
-from pcme.uncertainty.perturbation import width
+from pcme.uncertainty.sigma import mean_log_sigma
 
 Figures = Mapping[str, float | None]
 
@@ -47,7 +47,9 @@ def _spread(subject: Subject, _: Score) -> dict[str, float | None]:
     """E[log σ] over the items and dimensions of either side. Paper: Table D.1."""
     sides = {"images": subject.embedded.images, "captions": subject.embedded.captions}
     return {
-        f"{side} log_sigma": float(width(items).mean()) if isinstance(items, Gaussian) else None
+        f"{side} log_sigma": float(mean_log_sigma(items).mean())
+        if isinstance(items, Gaussian)
+        else None
         for side, items in sides.items()
     }
 

@@ -27,7 +27,7 @@ from pcme.retrieval.matches import Matches
 from pcme.showcase.searches import Search, index_items, judge
 from pcme.training import Reporter, train
 from pcme.uncertainty.calibrate import calibrate
-from pcme.uncertainty.known_truth import measured
+from pcme.uncertainty.known_truth import measure_against_truth
 
 HITS = 6
 INDEX = "index"
@@ -82,7 +82,9 @@ def run(recipe: Recipe, folder: Path, *, reporter: Reporter | None = None) -> De
     searches = judge(index.search_many(queries.texts, HITS), queries.texts, queries.matches)
     sheet = folder / "searches.png"
     save_sheet(draw(searches, test), sheet)
-    return Demo(folder, len(test.images), measured(model, embedded), tuple(searches), sheet)
+    return Demo(
+        folder, len(test.images), measure_against_truth(model, embedded), tuple(searches), sheet
+    )
 
 
 def draw(searches: Sequence[Search], dataset: CaptionDataset) -> Image.Image:

@@ -1,9 +1,8 @@
-"""From a score to a probability that can be believed: monotone maps of log-odds, and their fit.
+"""Calibration curves: monotone maps of log-odds, and their fit.
 
-There are many millions of pairs and few of them match, so what is fitted is not the pairs but a
-fine histogram of their log-odds, filled block by block. Everything is in log-odds: a pair of one in
-a million counts when there are a million items, and in log-odds it is as far from one in a thousand
-as that is from even.
+There are many millions of pairs and few of them match, so the fit is on a fine histogram of their
+log-odds, filled block by block. In log-odds one in a million, which counts among a million items,
+is as far from one in a thousand as that is from even.
 """
 
 from dataclasses import dataclass, field
@@ -17,23 +16,21 @@ from scipy.special import expit, logit
 
 from pcme.errors import ConfigError, DataError, ShapeError
 
-__all__ = ["METHODS", "Curve", "Histogram", "checked_method", "fitted", "log_odds"]
-
 METHODS = ("isotonic", "platt")
 
 LOW, HIGH = -64.0, 32.0
-"""Log-odds beyond these count as these: no probability that matters lies outside."""
+"""Log-odds are clipped to these: no probability that matters lies outside."""
 
 PER_UNIT = 32
-"""Bins of the histogram in a unit of log-odds: within one, p differs by 3 % of itself."""
+"""Bins of the histogram per unit of log-odds: within one, p differs by 3 % of itself."""
 
 AT_LEAST = 10
-"""Matches, and pairs that do not match, that every knot rests on."""
+"""The least number of matching pairs, and of others, per knot."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A rising map of log-odds, straight between its knots; beyond them it goes on with `slope`.
+    """A rising map of log-odds, linear between its knots; beyond them it continues with `slope`.
 
     >>> curve = Curve((0.0, 2.0), (-1.0, 0.0), slope=1.0)
     >>> curve(np.array([-1.0, 1.0, 3.0]))
@@ -48,12 +45,12 @@ class Curve:
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y) or not self.x:
-            raise ShapeError(f"a curve needs as many x as y - got {len(self.x)} and {len(self.y)}")
+            raise ShapeError(f"curve: needs as many x as y, got {len(self.x)} and {len(self.y)}.")
         if np.any(np.diff(self.x) <= 0) or np.any(np.diff(self.y) < 0) or not self.slope > 0:
-            raise DataError("a curve rises from knot to knot, and beyond them - this one does not")
+            raise DataError("curve: must rise from knot to knot, and beyond them.")
 
     def __call__(self, given: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
-        """The log-odds that these become."""
+        """Map log-odds."""
         beyond = given - np.clip(given, self.x[0], self.x[-1])
         mapped: Float64[np.ndarray, "*n"] = np.interp(given, self.x, self.y) + self.slope * beyond
         return mapped
@@ -61,7 +58,7 @@ class Curve:
 
 @dataclass
 class Histogram:
-    """How many pairs have which log-odds, and how many of them match; filled block by block.
+    """Numbers of pairs and of matching pairs per bin of log-odds; filled block by block.
 
     >>> counted = Histogram()
     >>> counted.add(np.log([0.5, 0.5, 0.9]), np.array([True, False, True]))
@@ -72,7 +69,7 @@ class Histogram:
     pairs: Int64[np.ndarray, " bins"] = field(init=False)
     matching: Int64[np.ndarray, " bins"] = field(init=False)
     total: Float64[np.ndarray, " bins"] = field(init=False)
-    """The sum of the log-odds in each bin, for their mean."""
+    """The sum of the log-odds per bin, for their mean."""
 
     def __post_init__(self) -> None:
         size = round((HIGH - LOW) * PER_UNIT)
@@ -80,45 +77,47 @@ class Histogram:
         self.total = np.zeros(size)
 
     def add(self, log_p: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
-        """Take in some pairs: the log of their match probability, and whether they match."""
+        """Add pairs: the log of their match probability, and whether they match."""
         if log_p.shape != truth.shape:
-            raise ShapeError(f"log p and truth differ in shape: {log_p.shape} and {truth.shape}")
+            raise ShapeError(
+                f"log_p and truth: shapes differ, got {log_p.shape} and {truth.shape}."
+            )
         odds = log_odds(log_p.ravel())
-        place = np.minimum(((odds - LOW) * PER_UNIT).astype(np.int64), len(self.pairs) - 1)
-        self.pairs += np.bincount(place, minlength=len(self.pairs))
-        self.matching += np.bincount(place[truth.ravel()], minlength=len(self.pairs))
-        self.total += np.bincount(place, odds, len(self.pairs))
+        index = np.minimum(((odds - LOW) * PER_UNIT).astype(np.int64), len(self.pairs) - 1)
+        self.pairs += np.bincount(index, minlength=len(self.pairs))
+        self.matching += np.bincount(index[truth.ravel()], minlength=len(self.pairs))
+        self.total += np.bincount(index, odds, len(self.pairs))
 
 
 def log_odds(log_p: ArrayLike) -> Float64[np.ndarray, "*n"]:
-    """log p/(1 − p) from log p, without losing what is near 0 or near 1; from LOW to HIGH.
+    """log p/(1 − p) from log p, accurate near 0 and near 1, clipped to LOW and HIGH.
 
     >>> log_odds(np.log([0.5, 1.0]))
     array([ 0., 32.])
     """
     given = np.asarray(log_p, np.float64)
     if not np.all(given <= 1e-6):  # also NaN; a little above 0 is rounding
-        raise DataError(f"the log of a probability is at most 0 - got {given.max()}")
+        raise DataError(f"log_p: the log of a probability is at most 0, got {given.max()}.")
     with np.errstate(divide="ignore"):
         odds = given - np.log(-np.expm1(np.minimum(given, 0.0)))
     return np.clip(odds, LOW, HIGH)
 
 
-def fitted(counted: Histogram, method: str = "isotonic") -> Curve:
-    """The curve after which, of pairs with probability p, a share p match.
+def fit_curve(counted: Histogram, method: str = "isotonic") -> Curve:
+    """Fit the curve after which a share p of the pairs with probability p match.
 
     - "isotonic": any rising curve. Pool-adjacent-violators on the histogram; pools are joined until
       each holds ten matches and ten others, and stand as one knot at their mean, so that the curve
       rises strictly where they differ (centred isotonic regression, Oron and Flournoy 2017). Beyond
-      the outer knots it goes on with Platt's slope.
+      the outer knots it continues with Platt's slope.
     - "platt": a straight line in log-odds, by maximum likelihood (Platt 1999).
     """
     checked_method(method)
     matching, pairs = int(counted.matching.sum()), int(counted.pairs.sum())
     if not 0 < matching < pairs:
         raise DataError(
-            f"{matching:,} of {pairs:,} pairs match - both kinds are needed to calibrate - give a "
-            "split with several images and captions"
+            f"pairs: matching and other pairs are needed, got {matching:,} of {pairs:,} that "
+            "match. Give a split with several images and captions."
         )
     line = _platt(counted)
     return line if method == "platt" else _isotonic(counted, line.slope)
@@ -131,7 +130,7 @@ def checked_method(method: str) -> str:
     'platt'
     """
     if method not in METHODS:
-        raise ConfigError(f'no way of calibrating "{method}" - known are {", ".join(METHODS)}')
+        raise ConfigError(f'unknown calibration method "{method}". Known: {", ".join(METHODS)}.')
     return method
 
 
@@ -148,16 +147,16 @@ def _isotonic(counted: Histogram, slope: float) -> Curve:
 def _joined(
     matching: Int64[np.ndarray, " b"], pairs: Int64[np.ndarray, " b"]
 ) -> Int64[np.ndarray, " c"]:
-    """The pools that stay when each takes in those after it until it has enough of either kind."""
-    kept, held = [0], np.zeros(2, np.int64)
-    for place, (match, pair) in enumerate(zip(matching.tolist(), pairs.tolist(), strict=True)):
+    """The pools that remain when each absorbs those after it until it has enough of both kinds."""
+    starts, held = [0], np.zeros(2, np.int64)
+    for index, (match, pair) in enumerate(zip(matching.tolist(), pairs.tolist(), strict=True)):
         if held.min() >= AT_LEAST:
-            kept.append(place)
+            starts.append(index)
             held[:] = 0
         held += match, pair - match
-    if held.min() < AT_LEAST and len(kept) > 1:
-        kept.pop()  # what is left at the end joins the pool before it
-    return np.array(kept)
+    if held.min() < AT_LEAST and len(starts) > 1:
+        starts.pop()  # the rest joins the pool before it
+    return np.array(starts)
 
 
 def _platt(counted: Histogram) -> Curve:
@@ -181,8 +180,8 @@ def _platt(counted: Histogram) -> Curve:
     slope = float(found[0] / scale)
     if slope <= 0:
         raise DataError(
-            "the higher the score, the fewer pairs match - this cannot be calibrated: is it the "
-            "right model for these data?"
+            "pairs: the higher the score, the fewer of them match, which cannot be calibrated. "
+            "Check that the model belongs to these data."
         )
     return Curve((float(centre),), (float(found[1]),), slope)
 
@@ -190,6 +189,6 @@ def _platt(counted: Histogram) -> Curve:
 def _filled(
     counted: Histogram,
 ) -> tuple[Int64[np.ndarray, " b"], Int64[np.ndarray, " b"], Float64[np.ndarray, " b"]]:
-    """(pairs, matching ones, sum of log-odds) of the bins that hold any."""
+    """(pairs, matching pairs, sum of log-odds) of the bins that are not empty."""
     held = counted.pairs > 0
     return counted.pairs[held], counted.matching[held], counted.total[held]

@@ -1,6 +1,6 @@
-"""Fit a confidence: one pass over all pairs of a part, whose memory does not grow with them."""
+"""Fit a confidence: one pass over all pairs, in memory that does not grow with their number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -9,84 +9,100 @@ from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.scores.base import Score
 from pcme.uncertainty.confidence import Basis, Confidence
-from pcme.uncertainty.curve import Curve, Histogram, fitted, log_odds
-from pcme.uncertainty.parts import Part, log_probabilities, uncertainty
-from pcme.uncertainty.presence import presence
+from pcme.uncertainty.curve import Curve, Histogram, fit_curve, log_odds
+from pcme.uncertainty.evaluation_set import EvaluationSet, log_probabilities
+from pcme.uncertainty.no_match import fit_no_match_rule
 from pcme.uncertainty.quantiles import Quantiles, quantiles
-from pcme.uncertainty.refusal import refusal
-
-__all__ = ["FALSE_ALARM", "Observed", "fit", "observed"]
+from pcme.uncertainty.risk_coverage import risk_coverage
 
 FALSE_ALARM = 0.1
-"""Of queries that nothing matches, the share that is answered unless asked otherwise."""
+"""The default share of queries without a match that are answered all the same."""
 
 DOUBLINGS = 2
-"""A quarter of the items, half of them, and all show how the best wrong hit grows; among fewer, it
-is still so bad that it tells nothing of how it goes on."""
+"""The growth of the best wrong hit is measured on a quarter of the items, half of them, and all;
+among fewer it is too bad to tell how it continues."""
+
+
+@dataclass
+class BestHits:
+    """The best image of each caption, and the best wrong one; filled block by block."""
+
+    order: Int64[np.ndarray, " g"] | None = None
+    """Images in the order in which galleries of growing `sizes` take them."""
+    sizes: Int64[np.ndarray, " s"] | None = None
+    best: list[Float64[np.ndarray, " b"]] = field(default_factory=list)
+    right: list[Bool[np.ndarray, " b"]] = field(default_factory=list)
+    wrong: list[Float64[np.ndarray, "s b"]] = field(default_factory=list)
+
+    def add(self, odds: Float64[np.ndarray, "b g"], truth: Bool[np.ndarray, "b g"]) -> None:
+        """Add a block of captions."""
+        first = odds.argmax(1)[:, None]
+        self.best.append(np.take_along_axis(odds, first, 1)[:, 0])
+        self.right.append(np.take_along_axis(truth, first, 1)[:, 0])
+        wrong = np.where(truth, -np.inf, odds)
+        if self.order is None or self.sizes is None:
+            self.wrong.append(wrong.max(1)[None])
+        else:
+            self.wrong.append(_best_of_first(wrong[:, self.order], self.sizes))
 
 
 @dataclass(frozen=True)
-class Observed:
-    """What all pairs of a part have to say, in the model's own log-odds."""
+class Observations:
+    """The pairs of an evaluation set, in the model's own log-odds."""
 
     counted: Histogram
     best: Float64[np.ndarray, " q"]
-    """Of each caption with the image that it fits best."""
+    """Of each caption with its best image."""
     right: Bool[np.ndarray, " q"]
-    """Whether that image is a match."""
+    """Whether that image matches."""
     sizes: Int64[np.ndarray, " s"]
     wrong: Float64[np.ndarray, "s q"]
-    """Of each caption with the best of those that do not match among the first so many images, in
-    random order; −∞ where all of them match."""
+    """Of each caption with its best wrong image among the first so many, in random order; −∞ where
+    all of them match."""
 
 
-def observed(score: Score, part: Part, *, seed: int = 0) -> Observed:
-    """One pass over all pairs."""
-    order = numpy_stream(seed, "gallery").permutation(len(part.images))
+def observe(score: Score, pairs: EvaluationSet, *, seed: int = 0) -> Observations:
+    """Pass over all pairs once."""
+    order = numpy_stream(seed, "gallery").permutation(len(pairs.images))
     sizes = np.unique([max(1, len(order) >> n) for n in range(DOUBLINGS + 1)])
-    counted = Histogram()
-    best, right, wrong = [], [], []
-    for _, log_p, truth in log_probabilities(score, part):
+    counted, hits = Histogram(), BestHits(order, sizes)
+    for _, log_p, truth in log_probabilities(score, pairs):
         counted.add(log_p, truth)
-        odds = log_odds(log_p)
-        first = odds.argmax(1)[:, None]
-        best.append(np.take_along_axis(odds, first, 1)[:, 0])
-        right.append(np.take_along_axis(truth, first, 1)[:, 0])
-        wrong.append(_best_of_first(np.where(truth, -np.inf, odds)[:, order], sizes))
-    return Observed(
-        counted, np.concatenate(best), np.concatenate(right), sizes, np.concatenate(wrong, 1)
-    )
+        hits.add(log_odds(log_p), truth)
+    best, right = np.concatenate(hits.best), np.concatenate(hits.right)
+    return Observations(counted, best, right, sizes, np.concatenate(hits.wrong, 1))
 
 
 def fit(
     score: Score,
-    part: Part,
+    pairs: EvaluationSet,
     *,
     model: str,
     method: str = "isotonic",
     false_alarm: float = FALSE_ALARM,
 ) -> Confidence:
-    """The confidence of a model (by its `fingerprint`) in what it says of a part."""
-    seen = observed(score, part)
-    curve = fitted(seen.counted, method)
-    answered = part.matches.answerable
+    """Fit the confidence of a model, given by its `fingerprint`, on an evaluation set."""
+    seen = observe(score, pairs)
+    curve = fit_curve(seen.counted, method)
+    answered = pairs.matches.answerable
     best, right = curve(seen.best)[answered], seen.right[answered]
-    spread = uncertainty(part.captions)
+    wrong = _mapped(curve, seen.wrong)
+    sigma = pairs.captions.uncertainty()
     return Confidence(
         model=model,
-        basis=_basis(part, method),
+        basis=_basis(pairs, method),
         curve=curve,
-        presence=presence(seen.sizes, _mapped(curve, seen.wrong), best, false_alarm=false_alarm),
-        by_p=refusal(best, right),
-        by_sigma=None if spread is None else refusal(-spread[answered], right),
-        captions=_quantiles(part.captions),
-        images=_quantiles(part.images),
+        presence=fit_no_match_rule(seen.sizes, wrong, best, false_alarm=false_alarm),
+        by_p=risk_coverage(best, right),
+        by_sigma=None if sigma is None else risk_coverage(-sigma.numpy()[answered], right),
+        captions=_quantiles(pairs.captions),
+        images=_quantiles(pairs.images),
     )
 
 
 def _best_of_first(
-    odds: Float64[np.ndarray, "q g"], sizes: Int64[np.ndarray, " s"]
-) -> Float64[np.ndarray, "s q"]:
+    odds: Float64[np.ndarray, "b g"], sizes: Int64[np.ndarray, " s"]
+) -> Float64[np.ndarray, "s b"]:
     """The greatest of the first so many columns, for each of the rising sizes."""
     starts = np.concatenate([[0], sizes[:-1]])
     return np.maximum.accumulate(np.maximum.reduceat(odds, starts, axis=1), axis=1).T
@@ -98,12 +114,12 @@ def _mapped(curve: Curve, odds: Float64[np.ndarray, "s q"]) -> Float64[np.ndarra
     return np.where(known, curve(np.where(known, odds, 0.0)), -np.inf)
 
 
-def _basis(part: Part, method: str) -> Basis:
-    queries, gallery = part.matches.shape
-    share = len(part.matches.indices) / (queries * gallery)
-    return Basis(part.where, method, queries, gallery, share)
+def _basis(pairs: EvaluationSet, method: str) -> Basis:
+    queries, gallery = pairs.matches.shape
+    share = len(pairs.matches.indices) / (queries * gallery)
+    return Basis(pairs.where, method, queries, gallery, share)
 
 
 def _quantiles(items: Embedding) -> Quantiles | None:
-    spread = uncertainty(items)
-    return None if spread is None else quantiles(spread)
+    sigma = items.uncertainty()
+    return None if sigma is None else quantiles(sigma.numpy())

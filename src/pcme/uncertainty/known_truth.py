@@ -1,7 +1,7 @@
-"""A model against the truth, where every match is known (Aviary).
+"""A model against the exact truth, where every match is known (Aviary).
 
-Retrieval both ways; does p mean what it says; is a caption that fits nothing told apart; does σ
-say how many images a caption fits, and does it grow when pixels or words are taken away.
+Retrieval in both directions, calibration of p, detection of captions without a match, σ against the
+number of matches, and σ as pixels or words are erased.
 
 Paper: §4.2 (R-Precision), §4.4 (uncertainty; Fig. 6 and 7), with exact truth in place of labels.
 """
@@ -13,49 +13,48 @@ from pcme.data.dataset import CaptionDataset
 from pcme.embedding import Embedding, Gaussian
 from pcme.evaluation import Embedded, retrieval
 from pcme.model import Model
-from pcme.uncertainty.perturbation import RATIOS, spoiled, width
+from pcme.uncertainty.perturbation import RATIOS, perturbed_log_sigma
+from pcme.uncertainty.sigma import mean_log_sigma
 from pcme.uncertainty.statistics import Calibration, auroc, rank_correlation
 
-__all__ = ["measured"]
-
 UNMATCHED = 1000
-"""How many captions that fit nothing."""
+"""The number of captions without a match."""
 
 
-def measured(model: Model, found: Embedded) -> dict[str, float]:
-    """Everything that the truth can say about a model that has embedded a split of Aviary.
+def measure_against_truth(model: Model, found: Embedded) -> dict[str, float]:
+    """Metrics of a model that has embedded a split whose matches are all known.
 
-    - `sigma~matches`: Spearman's ρ of a caption's mean log σ with how many images it fits.
-    - `off-centre`: how much of the squared distance from a caption to its matches is not their own
-      spread, but that it lies beside them (0: in their middle).
+    - `sigma~matches`: Spearman's ρ of a caption's mean log σ with its number of matches.
+    - `off-centre`: the share of the squared distance from a caption to its matches that is not
+      their own spread (0: it lies at their centre).
     - `sigma~unknown`, `sigma~erased`: ρ of mean log σ with the share of words, or pixels, erased.
-    - `rises@unknown`, `rises@erased`: the share of items that are wider with half erased.
+    - `rises@unknown`, `rises@erased`: the share of items whose σ grows when half is erased.
 
     Metrics of σ are left out for a model without one, "no-match auroc" where captions without a
     match cannot be written.
     """
     dataset = found.dataset
     matches = dataset.matches()
-    figures = retrieval(model.score(), found.images, found.captions, matches)
+    metrics = retrieval(model.score(), found.images, found.captions, matches)
     values = {
         f"{name} {way}": part[name]
-        for way, part in figures.items()
+        for way, part in metrics.items()
         for name in ("r_precision", "recall@1")
     }
-    values |= _belief(model, dataset, found.captions, found.images)
+    values |= _probabilities(model, dataset, found.captions, found.images)
     if isinstance(found.captions, Gaussian):
-        spread = width(found.captions)
-        values["sigma~matches"] = rank_correlation(spread, np.log(matches.counts))
+        log_sigma = mean_log_sigma(found.captions)
+        values["sigma~matches"] = rank_correlation(log_sigma, np.log(matches.counts))
         values["off-centre"] = _off_centre(found)
-        captions, images = spoiled(model, dataset)
+        captions, images = perturbed_log_sigma(model, dataset)
         values |= _response("unknown", captions) | _response("erased", images)
     return values
 
 
-def _belief(
+def _probabilities(
     model: Model, dataset: CaptionDataset, captions: Embedding, images: Embedding
 ) -> dict[str, float]:
-    """Calibration of p over all pairs, the expected number of matches, and what fits nothing."""
+    """Calibration of p over all pairs, expected matches, and captions without a match."""
     matches, score = dataset.matches(), model.score()
     calibration = Calibration()
     expected, best = [], []
@@ -79,7 +78,7 @@ def _belief(
 
 
 def _off_centre(found: Embedded) -> float:
-    """‖μ_c − centre of its matches‖² as a share of the mean of ‖μ_c − μ_v‖² over them."""
+    """‖μ_c − centre of its matches‖² as a share of the mean ‖μ_c − μ_v‖² over them."""
     assert isinstance(found.captions, Gaussian), "asked only of models with a sigma"
     assert isinstance(found.images, Gaussian), "asked only of models with a sigma"
     images, captions = found.images.mean.double().numpy(), found.captions.mean.double().numpy()
@@ -95,10 +94,10 @@ def _off_centre(found: Embedded) -> float:
     return float(np.concatenate(shares).mean())
 
 
-def _response(kind: str, widths: Float64[np.ndarray, "n r"]) -> dict[str, float]:
-    ratios = np.broadcast_to(RATIOS, widths.shape)
+def _response(kind: str, log_sigma: Float64[np.ndarray, "n r"]) -> dict[str, float]:
+    ratios = np.broadcast_to(RATIOS, log_sigma.shape)
     half = RATIOS.index(0.5)
     return {
-        f"sigma~{kind}": rank_correlation(widths.ravel(), ratios.ravel()),
-        f"rises@{kind}": float((widths[:, half] > widths[:, 0]).mean()),
+        f"sigma~{kind}": rank_correlation(log_sigma.ravel(), ratios.ravel()),
+        f"rises@{kind}": float((log_sigma[:, half] > log_sigma[:, 0]).mean()),
     }

@@ -1,12 +1,10 @@
-"""A distribution by its quantiles: what is kept of many numbers in a small file."""
+"""A distribution by its quantiles, small enough for a file."""
 
 import numpy as np
 from jaxtyping import Float, Float64
 from numpy.typing import ArrayLike
 
 from pcme.errors import ConfigError, DataError
-
-__all__ = ["Quantiles", "checked_share", "quantiles", "require_rising", "share_below", "value_at"]
 
 STEPS = 400
 """How finely: 401 numbers, a quarter of a percent apart."""
@@ -22,38 +20,38 @@ def quantiles(values: Float[np.ndarray, " n"]) -> Quantiles:
     (1.0, 2.0, 3.0)
     """
     if not len(values) or not np.all(np.isfinite(values)):
-        raise DataError(f"quantiles are of finite numbers, one or more - got {len(values)}")
-    places = np.linspace(0, 1, STEPS + 1)
-    return tuple(np.quantile(values.astype(np.float64), places).tolist())
+        raise DataError(f"quantiles: one finite number or more is needed, got {len(values)}.")
+    shares = np.linspace(0, 1, STEPS + 1)
+    return tuple(np.quantile(values.astype(np.float64), shares).tolist())
 
 
-def share_below(kept: Quantiles, values: ArrayLike) -> Float64[np.ndarray, "*n"]:
+def share_below(stored: Quantiles, values: ArrayLike) -> Float64[np.ndarray, "*n"]:
     """The share of the distribution below each value, and half of what equals it: 0 to 1.
 
     >>> share_below((1.0, 2.0, 3.0), [0.0, 1.5, 9.0])
     array([0.  , 0.25, 1.  ])
     """
-    grid, places = np.asarray(kept), np.linspace(0, 1, len(kept))
+    grid, shares = np.asarray(stored), np.linspace(0, 1, len(stored))
     given = np.asarray(values, np.float64)
     # of equal quantiles np.interp finds the last, and from the other side the first
-    upper = np.interp(given, grid, places)
-    lower = 1 - np.interp(-given, -grid[::-1], places)
+    upper = np.interp(given, grid, shares)
+    lower = 1 - np.interp(-given, -grid[::-1], shares)
     return (upper + lower) / 2
 
 
-def value_at(kept: Quantiles, share: float) -> float:
+def value_at(stored: Quantiles, share: float) -> float:
     """The value below which this share of the distribution lies.
 
     >>> value_at((1.0, 2.0, 3.0), 0.75)
     2.5
     """
-    return float(np.interp(checked_share(share, "share"), np.linspace(0, 1, len(kept)), kept))
+    return float(np.interp(checked_share(share, "share"), np.linspace(0, 1, len(stored)), stored))
 
 
-def require_rising(kept: Quantiles, name: str) -> None:
-    """Refuse what cannot be quantiles."""
-    if len(kept) < 2 or np.any(np.diff(kept) < 0):
-        raise DataError(f"{name}: quantiles do not fall, and there are two of them or more")
+def require_rising(stored: Quantiles, name: str) -> None:
+    """Refuse values that cannot be quantiles."""
+    if len(stored) < 2 or np.any(np.diff(stored) < 0):
+        raise DataError(f"{name}: quantiles must not fall, and be two or more.")
 
 
 def checked_share(share: float, name: str) -> float:
@@ -63,5 +61,5 @@ def checked_share(share: float, name: str) -> float:
     0.1
     """
     if not 0 <= share <= 1:
-        raise ConfigError(f"{name} is a share from 0 to 1 - got {share}")
+        raise ConfigError(f"{name}: must be a share in [0, 1], got {share}.")
     return share

@@ -1,6 +1,6 @@
-"""Is a confidence worth its name: calibration of probabilities, separation, agreement in order.
+"""Statistics of a confidence: calibration error, separation (AUROC), rank correlation.
 
-Paper: §4.4 asks these questions by plots; here they are numbers.
+Paper: §4.4 shows plots of these; here they are numbers.
 """
 
 from dataclasses import dataclass, field
@@ -11,12 +11,10 @@ from scipy import stats
 
 from pcme.errors import DataError, ShapeError
 
-__all__ = ["Calibration", "auroc", "rank_correlation"]
-
 
 @dataclass
 class Calibration:
-    """How often what is given probability p is true; filled block by block.
+    """How often statements of probability p are true; filled block by block.
 
     >>> counted = Calibration(bins=2)
     >>> counted.add(np.array([0.2, 0.2, 0.9]), np.array([True, False, True]))
@@ -33,15 +31,15 @@ class Calibration:
         self.count, self.confidence, self.true = np.zeros((3, self.bins))
 
     def add(self, p: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
-        """Take in some probabilities and whether each came true."""
+        """Add probabilities, and whether each statement is true."""
         if p.shape != truth.shape:
-            raise ShapeError(f"p and truth differ in shape: {p.shape} and {truth.shape}")
+            raise ShapeError(f"p and truth: must have one shape, got {p.shape} and {truth.shape}.")
         if not (np.all(p >= 0) and np.all(p <= 1)):
-            raise DataError(f"probabilities lie from 0 to 1 - got {p.min():g} to {p.max():g}")
-        place = np.minimum((p.ravel() * self.bins).astype(np.int64), self.bins - 1)
-        self.count += np.bincount(place, minlength=self.bins)
-        self.confidence += np.bincount(place, p.ravel().astype(np.float64), self.bins)
-        self.true += np.bincount(place, truth.ravel().astype(np.float64), self.bins)
+            raise DataError(f"p: must lie in [0, 1], got {p.min():g} to {p.max():g}.")
+        index = np.minimum((p.ravel() * self.bins).astype(np.int64), self.bins - 1)
+        self.count += np.bincount(index, minlength=self.bins)
+        self.confidence += np.bincount(index, p.ravel().astype(np.float64), self.bins)
+        self.true += np.bincount(index, truth.ravel().astype(np.float64), self.bins)
 
     @property
     def error(self) -> float:
@@ -50,7 +48,7 @@ class Calibration:
 
     @property
     def reliability(self) -> tuple[tuple[float, float, int], ...]:
-        """(mean probability, share that came true, how many) of each bin that holds any."""
+        """(mean probability, share that is true, count) of each bin that is not empty."""
         held = self.count > 0
         count = self.count[held]
         rows = (self.confidence[held] / count, self.true[held] / count, count.astype(np.int64))
@@ -64,7 +62,7 @@ def auroc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) 
     0.875
     """
     if not len(positive) or not len(negative):
-        raise DataError(f"both kinds are needed - got {len(positive)} and {len(negative)}")
+        raise DataError(f"auroc: both kinds are needed, got {len(positive)} and {len(negative)}.")
     ranks = stats.rankdata(np.concatenate([positive, negative]))[: len(positive)]
     above = ranks.sum() - len(positive) * (len(positive) + 1) / 2
     return float(above / (len(positive) * len(negative)))
@@ -77,7 +75,7 @@ def rank_correlation(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> 
     1.0
     """
     if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
-        raise ShapeError(f"two lists of one length, two items or more - got {x.shape}, {y.shape}")
+        raise ShapeError(f"x and y: need one length, at least 2, got {x.shape} and {y.shape}.")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
     return float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1])

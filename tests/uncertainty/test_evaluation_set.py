@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from pcme import Gaussian, Points, scores
+from pcme import Gaussian, scores
 from pcme.data.aviary.dataset import Aviary
 from pcme.errors import ConfigError, DataError
 from pcme.uncertainty import halves, whole
-from pcme.uncertainty.parts import Part, log_probabilities, uncertainty
+from pcme.uncertainty.evaluation_set import log_probabilities
 from tests.evaluation.splits import embeddings, toy
 from tests.uncertainty.worlds import SCORE, part
 
@@ -60,7 +60,7 @@ def test_the_whole_is_the_split():
 
 
 def test_a_single_image_cannot_be_divided():
-    with pytest.raises(DataError, match="two are the least"):
+    with pytest.raises(DataError, match="two images"):
         halves(toy(1, 2), numbered(2), numbered(1))
 
 
@@ -73,12 +73,5 @@ def test_pairs_come_with_their_truth():
 
 
 def test_a_score_that_is_no_probability_is_refused():
-    with pytest.raises(ConfigError, match="not a match probability"):
+    with pytest.raises(ConfigError, match="match probability"):
         next(log_probabilities(scores.create("mean"), part()))
-
-
-def test_points_have_no_uncertainty():
-    some = part()
-    points = Part(some.where, Points(some.captions.mean[:, None]), some.images, some.matches)
-    assert uncertainty(points.captions) is None
-    np.testing.assert_allclose(uncertainty(some.captions), some.captions.uncertainty().numpy())

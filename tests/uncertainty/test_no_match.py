@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from pcme.errors import ConfigError, DataError
-from pcme.uncertainty.presence import Presence, presence
+from pcme.uncertainty.no_match import NoMatchRule, fit_no_match_rule
 
-RULE = Presence(1000, 1.2, (-4.0, -2.0, 0.0, 3.0), (1.0, 3.0, 5.0), 0.1)
+RULE = NoMatchRule(1000, 1.2, (-4.0, -2.0, 0.0, 3.0), (1.0, 3.0, 5.0), 0.1)
 sizes = st.integers(1, 10**7)
 chances = st.floats(0, 1)
 
@@ -27,7 +27,7 @@ def test_growth_is_that_of_the_tail_and_the_rate_holds_at_other_sizes():
     counts = np.array([250, 500, 1000])
     draws = np.random.default_rng(0).exponential(1.3, (2000, 1000)) - 5
     absent = np.stack([draws[:, :n].max(1) for n in counts])
-    rule = presence(counts, absent, absent[-1] + 9, false_alarm=0.1)
+    rule = fit_no_match_rule(counts, absent, absent[-1] + 9, false_alarm=0.1)
     assert rule.gallery == 1000
     assert rule.growth == pytest.approx(1.3, rel=0.1)
     larger = worst(16_000, 3000, 1, tail=1.3)
@@ -38,15 +38,15 @@ def test_growth_is_that_of_the_tail_and_the_rate_holds_at_other_sizes():
 
 def test_queries_that_everything_matches_are_left_out():
     absent = np.array([[-np.inf, 0.0], [-np.inf, 1.0]])
-    rule = presence(np.array([10, 20]), absent, np.array([3.0]), false_alarm=0.1)
+    rule = fit_no_match_rule(np.array([10, 20]), absent, np.array([3.0]), false_alarm=0.1)
     assert rule.growth == pytest.approx(1 / np.log(2))
     assert rule.absent == (1.0,) * len(rule.absent)
 
 
 def test_a_best_hit_that_falls_with_more_items_counts_as_no_growth():
     absent = np.array([[1.0], [0.9]])
-    assert presence(np.array([4, 8]), absent, np.zeros(1), false_alarm=0.1).growth == 0
-    assert presence(np.array([1]), absent[:1], np.zeros(1), false_alarm=0.1).growth == 0
+    assert fit_no_match_rule(np.array([4, 8]), absent, np.zeros(1), false_alarm=0.1).growth == 0
+    assert fit_no_match_rule(np.array([1]), absent[:1], np.zeros(1), false_alarm=0.1).growth == 0
 
 
 @given(chances, chances, sizes)
@@ -71,10 +71,10 @@ def test_beyond_its_reach_the_threshold_stays_where_half_of_the_matches_are():
 
 
 def test_what_was_asked_for_at_calibration_is_kept_even_if_few_matches_reach_it():
-    strict = Presence(1000, 1.0, (0.0, 8.0), (1.0, 3.0, 5.0), 0.1)
+    strict = NoMatchRule(1000, 1.0, (0.0, 8.0), (1.0, 3.0, 5.0), 0.1)
     assert strict.threshold() == strict.threshold(10**6) == pytest.approx(expit(7.2))
     assert strict.reach() == 1000
-    assert Presence(1000, 0.0, (0.0, 1.0), (0.0, 1.0), 0.1).reach() == float("inf")
+    assert NoMatchRule(1000, 0.0, (0.0, 1.0), (0.0, 1.0), 0.1).reach() == float("inf")
 
 
 @given(sizes, st.floats(0.01, 0.99))
@@ -88,13 +88,15 @@ def test_the_threshold_has_the_rate_that_it_is_for(size, share):
         (lambda: RULE.threshold(0), ConfigError),
         (lambda: RULE.threshold(false_alarm=2.0), ConfigError),
         (lambda: RULE.alarm(1.5), DataError),
-        (lambda: Presence(0, 1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
-        (lambda: Presence(9, -1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
-        (lambda: Presence(9, 1.0, (1.0, 0.0), (0.0, 1.0), 0.1), DataError),
-        (lambda: Presence(9, 1.0, (0.0, 1.0), (0.0,), 0.1), DataError),
-        (lambda: Presence(9, 1.0, (0.0, 1.0), (0.0, 1.0), 1.1), ConfigError),
+        (lambda: NoMatchRule(0, 1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
+        (lambda: NoMatchRule(9, -1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
+        (lambda: NoMatchRule(9, 1.0, (1.0, 0.0), (0.0, 1.0), 0.1), DataError),
+        (lambda: NoMatchRule(9, 1.0, (0.0, 1.0), (0.0,), 0.1), DataError),
+        (lambda: NoMatchRule(9, 1.0, (0.0, 1.0), (0.0, 1.0), 1.1), ConfigError),
         (
-            lambda: presence(np.array([9]), np.array([[-np.inf]]), np.zeros(1), false_alarm=0.1),
+            lambda: fit_no_match_rule(
+                np.array([9]), np.array([[-np.inf]]), np.zeros(1), false_alarm=0.1
+            ),
             DataError,
         ),
     ],

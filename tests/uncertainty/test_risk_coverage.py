@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.uncertainty.refusal import Refusal, area, refusal, risk_by_coverage
+from pcme.uncertainty.risk_coverage import RiskCoverage, area, risk_by_coverage, risk_coverage
 
 queries = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40)
 
@@ -38,17 +38,17 @@ def test_neither_the_order_nor_the_scale_of_sureness_matters(found, seed):
 
 
 @given(queries, st.floats(0.01, 1))
-def test_a_cut_answers_at_least_what_was_asked(found, coverage):
+def test_a_threshold_answers_at_least_what_was_asked(found, coverage):
     sureness, right = columns(found)
-    cut = refusal(sureness, right).covering(coverage)
-    assert cut.coverage >= coverage - 1e-9
-    assert (sureness >= cut.value).mean() >= coverage - 1e-9
-    assert 0 <= cut.risk <= 1
+    threshold = risk_coverage(sureness, right).covering(coverage)
+    assert threshold.coverage >= coverage - 1e-9
+    assert (sureness >= threshold.value).mean() >= coverage - 1e-9
+    assert 0 <= threshold.risk <= 1
 
 
 def test_perfect_sureness_has_no_risk_until_the_wrong_ones_come():
     sureness = np.arange(200.0)
-    curve = refusal(sureness, sureness >= 50)
+    curve = risk_coverage(sureness, sureness >= 50)
     assert curve.covering(0.75).risk == 0
     assert curve.covering(1.0).risk == 0.25
     assert curve.risking(0.0).coverage == 0.75
@@ -60,11 +60,11 @@ def test_perfect_sureness_has_no_risk_until_the_wrong_ones_come():
     [
         (lambda: risk_by_coverage(np.zeros(0), np.zeros(0, np.bool_)), ShapeError),
         (lambda: risk_by_coverage(np.zeros(2), np.zeros(3, np.bool_)), ShapeError),
-        (lambda: Refusal((1.0,), (0.0,)), DataError),
-        (lambda: Refusal(tuple(range(100)), (0.0,) * 100), DataError),
-        (lambda: Refusal((0.0,) * 100, (1.5,) * 100), DataError),
-        (lambda: refusal(np.zeros(3), np.zeros(3, np.bool_)).risking(0.5), ConfigError),
-        (lambda: refusal(np.zeros(3), np.ones(3, np.bool_)).covering(1.5), ConfigError),
+        (lambda: RiskCoverage((1.0,), (0.0,)), DataError),
+        (lambda: RiskCoverage(tuple(range(100)), (0.0,) * 100), DataError),
+        (lambda: RiskCoverage((0.0,) * 100, (1.5,) * 100), DataError),
+        (lambda: risk_coverage(np.zeros(3), np.zeros(3, np.bool_)).risking(0.5), ConfigError),
+        (lambda: risk_coverage(np.zeros(3), np.ones(3, np.bool_)).covering(1.5), ConfigError),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, error):
