@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,6 +22,9 @@ from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 FORMAT_VERSION = "1"
 CHUNK = 4096
 """Items that are converted to float64 at a time."""
+
+
+T = TypeVar("T", bound="_Items")
 
 
 class _Items(ABC):
@@ -54,11 +57,11 @@ class _Items(ABC):
         for part in self.STORED:
             _require_finite(getattr(self, part), f"{name}.{part}")
 
-    def to(self, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - torch's own signature
+    def to(self: T, *args: Any, **kwargs: Any) -> T:  # noqa: ANN401 - torch's own signature
         """Apply `torch.Tensor.to` to every tensor."""
         return self._map(lambda part: part.to(*args, **kwargs))
 
-    def detach(self) -> Self:
+    def detach(self: T) -> T:
         """The same values without history."""
         return self._map(torch.Tensor.detach)
 
@@ -66,7 +69,7 @@ class _Items(ABC):
         """N, the number of items."""
         return self._first.shape[0]
 
-    def __getitem__(self, rows: "Rows") -> Self:
+    def __getitem__(self: T, rows: "Rows") -> T:
         """Some of the items; an int keeps the leading axis."""
         index = _rows(rows)
         return self._map(lambda part: part[index])
@@ -76,11 +79,11 @@ class _Items(ABC):
         _save({name: getattr(self, name) for name in self.STORED}, type(self), Path(path))
 
     @property
-    def _first(self) -> Tensor:
-        first: Tensor = getattr(self, self.STORED[0])
+    def _first(self) -> Float[Tensor, "n ..."]:
+        first: Float[Tensor, "n ..."] = getattr(self, self.STORED[0])
         return first
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def _map(self: T, change: Callable[[Tensor], Tensor]) -> T:
         return type(self)(*map(change, vars(self).values()))
 
 
@@ -221,7 +224,7 @@ def joined(parts: Sequence[Embedding]) -> Embedding:
     return Points.cat([part for part in parts if isinstance(part, Points)])
 
 
-def _tensor(value: object, name: str) -> Tensor:
+def _tensor(value: object, name: str) -> Float[Tensor, "..."]:
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise ShapeError(

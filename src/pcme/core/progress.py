@@ -1,10 +1,11 @@
 """Progress: how far a long task is, reported to whoever wants to show it."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 __all__ = ["Progress", "named", "part_of", "silent"]
 
 
+@runtime_checkable
 class Progress(Protocol):
     """A callback for long tasks: `progress("images", 3, 8)` reports three of eight images done.
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from pcme.embedding import Gaussian
 from pcme.kernels import compiled
-from pcme.kernels.quadrature import SURE, Gather, hermite, wide_rule
+from pcme.kernels.quadrature import SURE, Gather, Scalar, hermite, wide_rule
 
 WIDE = 0.1
 """Var Q / (E Q)² above which a pair is *wide*."""
@@ -40,18 +40,20 @@ STEEP = ((0.6, 5), (1.0, 9), (2.5, 24), (math.inf, 96))
 TINY = torch.finfo(torch.float32).tiny
 """The least variance: 0 would leave no spread to divide by."""
 
-Side = tuple[Float[Tensor, "*n d"], Float[Tensor, "*n d"]]
+Side = tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]
 """(means, variances) of one side; [N, D] each, or broadcastable [..., D] for pairs."""
+Sums = Float[Tensor, " n"]
+Sign = Float[Tensor, "..."] | float
 
 
 @dataclass(frozen=True)
 class Moments:
     """Σ s, Σ s², Σ Δ², Σ Δ² s over the dimensions: all that the narrow rule needs of a pair."""
 
-    spread: Tensor
-    spread2: Tensor
-    shift: Tensor
-    shift2: Tensor
+    spread: Float[Tensor, "*n"]
+    spread2: Float[Tensor, "*n"]
+    shift: Float[Tensor, "*n"]
+    shift2: Float[Tensor, "*n"]
 
     @staticmethod
     def of_sides(queries: Side, gallery: Side) -> "Moments":
@@ -63,7 +65,7 @@ class Moments:
         return Factors.of(queries, centre).moments(Factors.of(gallery, centre))
 
     @staticmethod
-    def of_differences(delta: Tensor, spread: Tensor) -> "Moments":
+    def of_differences(delta: Float[Tensor, "*n d"], spread: Float[Tensor, "*n d"]) -> "Moments":
         """The same for given pairs, Δ and s [..., D]."""
         d2 = delta.square()
         return Moments(spread.sum(-1), spread.square().sum(-1), d2.sum(-1), (d2 * spread).sum(-1))
@@ -79,12 +81,12 @@ class Moments:
         )
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Float[Tensor, "*n"]:
         """E Q = θ₁: the closed-form sampled distance (csd)."""
         return (self.spread + self.shift).clamp_min(torch.finfo(self.shift.dtype).tiny)
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> Float[Tensor, "*n"]:
         """Var Q = 2 θ₂."""
         return 2 * self.spread2 + 4 * self.shift2
 
@@ -103,7 +105,7 @@ class Moments:
             self.shift2 / mean / mean,
         )
 
-    def estimate_theta3(self) -> Tensor:
+    def estimate_theta3(self) -> Float[Tensor, "*n"]:
         """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy).
 
         The 1e-6 keeps rounding noise in ΣΔ² from being divided by itself for coinciding means.
@@ -118,16 +120,16 @@ class Moments:
 class Factors:
     """What one side brings to the six products."""
 
-    mean: Tensor
-    variance: Tensor
-    square: Tensor
-    scaled: Tensor
+    mean: Float[Tensor, "n d"]
+    variance: Float[Tensor, "n d"]
+    square: Float[Tensor, "n d"]
+    scaled: Float[Tensor, "n d"]
     """μ σ²."""
-    sums: tuple[Tensor, Tensor, Tensor, Tensor]
+    sums: tuple[Sums, Sums, Sums, Sums]
     """Σ σ², Σ σ⁴, Σ μ², Σ μ² σ²."""
 
     @staticmethod
-    def of(side: Side, centre: Tensor) -> "Factors":
+    def of(side: Side, centre: Float[Tensor, " d"]) -> "Factors":
         """From means and variances [N, D]."""
         mean, variance = side[0] - centre, side[1]
         square, scaled = mean.square(), mean * variance
@@ -154,7 +156,7 @@ class Factors:
 
 
 def log_match(
-    queries: Side, gallery: Side, scale: Tensor, shift: Tensor, sign: Tensor | float = 1.0
+    queries: Side, gallery: Side, scale: Scalar, shift: Scalar, sign: Sign = 1.0
 ) -> Float[Tensor, "q g"]:
     """log E[sigmoid(sign · (b − a √Q))] for all pairs: log p for sign 1, log(1 − p) for −1.
 
@@ -170,8 +172,8 @@ def log_match(
 
 
 def log_match_pairs(
-    queries: Side, gallery: Side, scale: Tensor, shift: Tensor, sign: Tensor | float = 1.0
-) -> Tensor:
+    queries: Side, gallery: Side, scale: Scalar, shift: Scalar, sign: Sign = 1.0
+) -> Float[Tensor, "*n"]:
     """The same for broadcastable pairs [..., D]: the textbook form."""
     delta, spread = torch.broadcast_tensors(queries[0] - gallery[0], queries[1] + gallery[1])
     dim = delta.shape[-1]
@@ -185,10 +187,10 @@ def log_match_pairs(
 def log_expectation(
     moments: Moments,
     gather: Gather,
-    scale: Tensor,
-    shift: Tensor,
-    sign: Tensor | float = 1.0,
-) -> Tensor:
+    scale: Scalar,
+    shift: Scalar,
+    sign: Sign = 1.0,
+) -> Float[Tensor, "*n"]:
     """The same from moments of any shape; `gather` gives Δ and s of the pairs that are wide."""
     ratio = moments.variance / moments.mean.square()
     steep = scale * (moments.variance / (4 * moments.mean)).sqrt()
@@ -213,7 +215,7 @@ def variances(items: Gaussian) -> Float[Tensor, "n d"]:
 
 
 def score_pairs(
-    moments: Moments, gather: Gather, scale: Tensor, shift: Tensor
+    moments: Moments, gather: Gather, scale: Scalar, shift: Scalar
 ) -> Float[Tensor, "*n"]:
     """`log_expectation` without gradients, in float64 on the CPU: one compiled pass."""
     spreads = moments.spread.numpy(), moments.spread2.numpy()
@@ -235,8 +237,8 @@ def _classes() -> tuple[tuple[float, np.ndarray, np.ndarray], ...]:
 
 
 def _narrow(
-    moments: Moments, scale: Tensor, shift: Tensor, sign: Tensor | float, *, nodes: int
-) -> Tensor:
+    moments: Moments, scale: Scalar, shift: Scalar, sign: Sign, *, nodes: int
+) -> Float[Tensor, "*n"]:
     """Gauss–Hermite over √Q ≈ √θ₁ (A + B z + C z² + E z³)."""
     mean, unit = moments.mean, moments.scaled_to_unit_mean()
     variance = unit.variance.clamp_min(torch.finfo(mean.dtype).tiny)  # σ → 0 underflows
@@ -254,7 +256,9 @@ def _narrow(
     return _log_mean_sigmoid(logits, [weight for _, weight in hermite(nodes)])
 
 
-def _log_mean_sigmoid(logits: list[Tensor], log_weights: list[float]) -> Tensor:
+def _log_mean_sigmoid(
+    logits: list[Float[Tensor, "*n"]], log_weights: list[float]
+) -> Float[Tensor, "*n"]:
     """log Σ_k w_k sigmoid(l_k), one exponential a node and none of a positive number.
 
     With r the largest logit and v = e^(l−r), sigmoid(l) e^(−min(r, 0)) = v / (α + β v), where
@@ -271,5 +275,5 @@ def _log_mean_sigmoid(logits: list[Tensor], log_weights: list[float]) -> Tensor:
     return (top.clamp_max(0) + total.log()).clamp_max(0)  # weights sum to 1 + rounding
 
 
-def _outer_sum(a: Tensor, b: Tensor) -> Tensor:
+def _outer_sum(a: Float[Tensor, " q"], b: Float[Tensor, " g"]) -> Float[Tensor, "q g"]:
     return a[:, None] + b

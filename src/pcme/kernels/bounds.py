@@ -15,7 +15,7 @@ from torch.nn.functional import logsigmoid
 
 from pcme.embedding import Gaussian
 from pcme.kernels.analytic import STEEP, WIDE, variances
-from pcme.kernels.quadrature import hermite
+from pcme.kernels.quadrature import Scalar, hermite
 
 BOUND_STRIPS = 16
 ROUNDING = 1.001
@@ -69,7 +69,7 @@ class Limits:
 
 
 def upper_log_match(
-    mean: Float[Tensor, " n"], limits: Limits, scale: Tensor, shift: Tensor
+    mean: Float[Tensor, " n"], limits: Limits, scale: Scalar, shift: Scalar
 ) -> Float[Tensor, " n"]:
     """No pair with E Q ≥ `mean` has a larger `log_match`; +∞ where such a pair could be wide.
 
@@ -101,7 +101,9 @@ def upper_log_match(
     return torch.where(safe, bounds.amax(0), torch.inf)
 
 
-def _shape_limits(mean: Tensor, limits: Limits) -> tuple[Tensor, Tensor, Tensor]:
+def _shape_limits(
+    mean: Float[Tensor, " n"], limits: Limits
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"], Float[Tensor, " n"]]:
     """The most that cv, skew and cv · skew of Q can be, falling as E Q grows.
 
     Var Q ≤ 2 Σs² + 4 (s̄ (E Q − Σs) + uneven). skew = 8 θ₃ / Var^(3/2) ≤ √8, and ≤ 6 max(s) / √Var

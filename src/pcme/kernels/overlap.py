@@ -18,6 +18,8 @@ from pcme.errors import DataError
 from pcme.kernels import compiled
 
 Terms = tuple[Float[Tensor, "q g"], Float[Tensor, "q g"]]
+Queries = Float[Tensor, "q #d"]
+Items = Float[Tensor, "g #d"]
 BROADCAST_BYTES = 1 << 26
 """Temporaries of the broadcast that serves devices without the compiled kernel."""
 
@@ -31,11 +33,11 @@ class Scaling:
     dtype: torch.dtype
 
     @property
-    def log_volume(self) -> Tensor:
+    def log_volume(self) -> Float[Tensor, ""]:
         """What the scaling takes away from L."""
         return 2 * self.log_centre.to(torch.float64).sum()
 
-    def apply(self, items: Gaussian) -> tuple[Tensor, Tensor]:
+    def apply(self, items: Gaussian) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n s"]]:
         """Scaled (means, variances), [N, D] each; differentiable."""
         centre = self.log_centre.to(self.dtype)
         variance = (2 * (items.log_sigma.to(self.dtype) - centre)).exp()
@@ -89,7 +91,13 @@ class _Fused(torch.autograd.Function):
     """`compiled.kernel_sums` forward, `compiled.kernel_gradients` for either side backward."""
 
     @staticmethod
-    def forward(ctx: Any, m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Terms:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's context
+        m1: Queries,
+        v1: Queries,
+        m2: Items,
+        v2: Items,
+    ) -> Terms:
         ctx.save_for_backward(m1, v1, m2, v2)
         queries = compiled.pad(m1.detach().numpy(), v1.detach().numpy())
         tiles = compiled.pack(*compiled.pad(m2.detach().numpy(), v2.detach().numpy()))
@@ -97,7 +105,7 @@ class _Fused(torch.autograd.Function):
         return torch.from_numpy(m), torch.from_numpy(log_sum)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Float[Tensor, "q g"]) -> tuple[Float[Tensor, "_ d"], ...]:  # noqa: ANN401
         m1, v1, m2, v2 = (np.ascontiguousarray(t.detach().numpy()) for t in ctx.saved_tensors)
         w_m, w_l = (g.detach().numpy() for g in grads)
         threads = torch.get_num_threads()
@@ -106,7 +114,7 @@ class _Fused(torch.autograd.Function):
         return tuple(torch.from_numpy(g) for g in (*there, *back))
 
 
-def _broadcast(m1: Tensor, v1: Tensor, m2: Tensor, v2: Tensor) -> Terms:
+def _broadcast(m1: Queries, v1: Queries, m2: Items, v2: Items) -> Terms:
     rows = max(1, BROADCAST_BYTES // (m2.numel() * m2.element_size()))
     parts = []
     for a, b in zip(m1.split(rows), v1.split(rows), strict=True):

@@ -15,6 +15,7 @@ OUTER_NODES, INNER_NODES = 64, 16
 PAIR_MEMORY = 1 << 26
 """Bytes of temporaries for one chunk of wide pairs."""
 
+Scalar = Float[Tensor, ""]
 Gather = Callable[[Int[Tensor, " n"]], tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]]
 """Flat pair indices → (Δ, s)."""
 
@@ -27,7 +28,11 @@ def hermite(nodes: int) -> list[tuple[float, float]]:
 
 
 def wide_rule(
-    flat: Int[Tensor, " n"], gather: Gather, scale: Tensor, shift: Tensor, sign: Tensor
+    flat: Int[Tensor, " n"],
+    gather: Gather,
+    scale: Scalar,
+    shift: Scalar,
+    sign: Float[Tensor, " all"],
 ) -> Float[Tensor, " n"]:
     """log E[sigmoid(± (b − a √Q))] of these pairs, chunk by chunk."""
     dim = gather(flat[:1])[0].shape[-1]
@@ -37,7 +42,11 @@ def wide_rule(
 
 
 def _wide_chunk(
-    delta: Tensor, spread: Tensor, scale: Tensor, shift: Tensor, sign: Tensor
+    delta: Float[Tensor, "n d"],
+    spread: Float[Tensor, "n d"],
+    scale: Scalar,
+    shift: Scalar,
+    sign: Float[Tensor, " n"],
 ) -> Float[Tensor, " n"]:
     """∫ N(u; |Δ_j|, s_j) E[sigmoid(± (b − a √(u² + R)))] du, R = the squared distance without j."""
     size = (spread + delta.square()).sum(-1, keepdim=True).detach()  # in units of E Q: no underflow
@@ -61,7 +70,9 @@ def _wide_chunk(
     return both.clamp_max(0)
 
 
-def _power_nodes(delta: Tensor, spread: Tensor) -> Float[Tensor, "n inner"]:
+def _power_nodes(
+    delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]
+) -> Float[Tensor, "n inner"]:
     """Nodes of R: (R/θ₁)^h is close to normal, h = 1 − 2 θ₁ θ₃ / (3 θ₂²) (Jensen & Solomon)."""
     tiny = 1e-30
     d2 = delta.square()
@@ -77,8 +88,12 @@ def _power_nodes(delta: Tensor, spread: Tensor) -> Float[Tensor, "n inner"]:
 
 
 def _legendre_nodes(
-    centre: Tensor, sigma: Tensor, rest: Tensor, scale: Tensor, shift: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+    centre: Float[Tensor, "n 1"],
+    sigma: Float[Tensor, "n 1"],
+    rest: Float[Tensor, "n inner"],
+    scale: Float[Tensor, "n 1"],
+    shift: Scalar,
+) -> tuple[Float[Tensor, "n outer"], Float[Tensor, "n outer"], Float[Tensor, " n"]]:
     """Nodes u, log (weight · density) where Gaussian and sigmoid have mass; log of the rest."""
     inside = rest.mean(-1, keepdim=True).sqrt()
     drop = (30 + torch.nn.functional.softplus(shift - scale * inside)) / scale

@@ -15,6 +15,8 @@ from pcme.core.random import torch_stream
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.kernels.threads import run_each
 
+Samples = Float[Tensor, "n k d"]
+
 CHUNK = 16
 """Items that share one random stream; fixed, so that samples do not depend on the block size."""
 SURE = 40.0
@@ -117,7 +119,7 @@ class _PairNll(torch.autograd.Function):
         )
 
 
-def _chunk(items: Gaussian, chunk: int, samples: int, *, seed: int, side: str) -> Tensor:
+def _chunk(items: Gaussian, chunk: int, samples: int, *, seed: int, side: str) -> Samples:
     part = items[chunk * CHUNK : (chunk + 1) * CHUNK].detach()
     whole = (CHUNK, samples, items.dim)  # always drawn whole: the last chunk may be cut short
     noise = torch.randn(whole, generator=torch_stream(seed, side, chunk), dtype=part.mean.dtype)
@@ -125,18 +127,20 @@ def _chunk(items: Gaussian, chunk: int, samples: int, *, seed: int, side: str) -
     return torch.addcmul(part.mean[:, None], noise, part.sigma[:, None])
 
 
-def _stacked(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _stacked(
+    x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]
+) -> tuple[Float[Tensor, "jq d"], Float[Tensor, "kg d"]]:
     """[q, j, d] → [j q, d], centred: the order that keeps reductions over (j, k) contiguous."""
     centre = y.mean((0, 1))
     left = (x - centre).transpose(0, 1).reshape(-1, x.shape[2])
     return left, (y - centre).transpose(0, 1).reshape(-1, y.shape[2])
 
 
-def _pairs_shape(x: Tensor, y: Tensor) -> tuple[int, int, int, int]:
+def _pairs_shape(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> tuple[int, int, int, int]:
     return x.shape[1], x.shape[0], y.shape[1], y.shape[0]
 
 
-def _distances(left: Tensor, right: Tensor) -> Float[Tensor, "jq kg"]:
+def _distances(left: Float[Tensor, "jq d"], right: Float[Tensor, "kg d"]) -> Float[Tensor, "jq kg"]:
     """The norms ride along as two more columns of the product."""
     own1, own2 = (t.square().sum(1, keepdim=True) for t in (left, right))
     ones1, ones2 = torch.ones_like(own1), torch.ones_like(own2)
@@ -144,7 +148,9 @@ def _distances(left: Tensor, right: Tensor) -> Float[Tensor, "jq kg"]:
     return squares.clamp_min_(SQRT_EPSILON).sqrt_()
 
 
-def _scaled_sigmoid(logits: Tensor, top: Tensor) -> Tensor:
+def _scaled_sigmoid(
+    logits: Float[Tensor, "j q k g"], top: Float[Tensor, "q g"]
+) -> Float[Tensor, "j q k g"]:
     """sigmoid(l) e^(−min(r, 0)) in place, r = `top` the largest l of a pair.
 
     With v = e^(l−r) it is v / (α + β v), where (α, β) = (1, eʳ) for r < 0, (e⁻ʳ, 1) otherwise: all

@@ -161,7 +161,7 @@ class Score(ABC):
         gallery: Embedding,
         *,
         memory_limit: int = MEMORY_LIMIT,
-        out: Tensor | None = None,
+        out: Float[Tensor, "q g"] | None = None,
     ) -> Iterator[tuple[slice, Float[Tensor, "q g"]]]:
         """(rows, scores of these queries against everything): the matrix without holding it.
 
@@ -296,5 +296,5 @@ def _names(fits: Callable[[Score], bool]) -> list[str]:
     return [name for name in registry.names() if fits(registry.create(name))]
 
 
-def _empty(shape: tuple[int, int], like: Embedding) -> Tensor:
+def _empty(shape: tuple[int, int], like: Embedding) -> Float[Tensor, "q g"]:
     return torch.empty(shape, dtype=like.dtype)

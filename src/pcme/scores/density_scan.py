@@ -9,7 +9,7 @@ it was at first; what decides is computed with the scaling that the gallery has 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int
@@ -26,6 +26,7 @@ STEPS = 6
 """Multiply-adds per dimension of `compiled.kernel_sums`: 24 for every four dimensions."""
 
 
+@runtime_checkable
 class Density(Protocol):
     """What a plan must know of a score."""
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from pcme.embedding import Embedding, Gaussian
 from pcme.kernels import bounds, topk
 from pcme.kernels.analytic import TINY
+from pcme.kernels.quadrature import Scalar
 from pcme.scores.gallery import Gallery
 from pcme.scores.plans import Lift, Lifted, Normal, Side, Squash, gaussian
 from pcme.scores.scan import BLOCK, HALF_ULP, MakePlan, Scan
@@ -150,7 +151,7 @@ class MatchScan(DistanceScan):
     """For the analytic match probability, which has the order of the keys only nearly."""
 
     def __init__(
-        self, plan: MakePlan, gallery: Gallery, scale_and_shift: tuple[Tensor, Tensor]
+        self, plan: MakePlan, gallery: Gallery, scale_and_shift: tuple[Scalar, Scalar]
     ) -> None:
         super().__init__(plan, gallery, lambda closeness: closeness)
         self.scale_and_shift = scale_and_shift

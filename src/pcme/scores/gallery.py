@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -11,6 +11,7 @@ from torch import Tensor
 from pcme.embedding import Embedding
 
 
+@runtime_checkable
 class Gallery(Protocol):
     """The items that a scan searches; they may change between two searches."""
 

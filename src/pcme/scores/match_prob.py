@@ -82,7 +82,7 @@ class MatchProbability(Score):
         )
 
     @property
-    def scale_and_shift(self) -> tuple[Tensor, Tensor]:
+    def scale_and_shift(self) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """(a, b) as float64 scalars."""
         a, b = torch.tensor([self.scale, self.shift], dtype=torch.float64)
         return a, b
@@ -96,7 +96,7 @@ class MatchProbability(Score):
             sides = single_points(queries), single_points(gallery)
             return SquashedPlan(self.of, mean_distance, lift_mean, *sides)
 
-        def reduce(x: Tensor, y: Tensor) -> Tensor:
+        def reduce(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float[Tensor, "q g"]:
             return sampled.log_match(x, y, self.scale, self.shift)
 
         return SampledPlan(reduce, queries, gallery, samples=self.samples, seed=self.seed)
@@ -131,7 +131,7 @@ class AnalyticPlan(Plan):
         self.keeps_variances = size <= CACHED_VARIANCE and 512 * len(queries) >= len(gallery)
         self.bytes_per_candidate = 8 * 40 + (0 if self.keeps_variances else 24 * queries.dim)
 
-    def block(self, rows: Rows, columns: slice) -> Tensor:
+    def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """Moments in strips of items whose temporaries the allocator can keep, then one pass."""
         start, stop, _ = columns.indices(len(self.right))
         step = COLUMNS * max(1, SMALL_BYTES // (32 * self.left.dim * COLUMNS))
@@ -139,7 +139,7 @@ class AnalyticPlan(Plan):
         strips = (self.right[i : min(stop, i + step)] for i in range(start, stop, step))
         parts = [self._moments(left, strip) for strip in strips]
 
-        def gather(flat: Tensor) -> analytic.Side:
+        def gather(flat: Int[Tensor, " n"]) -> analytic.Side:
             query, item = flat // (stop - start), flat % (stop - start)
             return _pairs(self.left[rows][query], self.right[columns][item])
 
@@ -153,11 +153,11 @@ class AnalyticPlan(Plan):
     def _factors(self, items: Gaussian) -> analytic.Factors:
         return analytic.Factors.of(_float64(items), self._centre)
 
-    def candidates(self, rows: Tensor, ids: Int[Tensor, "q m"]) -> Tensor:
+    def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """Their moments by a compiled loop; the same numbers as `block` to float64's rounding."""
         left, (means, variances, positions) = self.left[rows], self._items(ids)
 
-        def gather(flat: Tensor) -> analytic.Side:
+        def gather(flat: Int[Tensor, " n"]) -> analytic.Side:
             query, item = flat // ids.shape[1], positions.reshape(-1)[flat]
             delta = left.mean[query].double() - means[item].double()
             return delta, analytic.variances(left)[query].double() + variances[item].double()
@@ -171,7 +171,9 @@ class AnalyticPlan(Plan):
         moments = analytic.Moments(*torch.from_numpy(sums))
         return analytic.score_pairs(moments, gather, *self.score.scale_and_shift)
 
-    def _items(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _items(
+        self, ids: Int[Tensor, "q m"]
+    ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Int[Tensor, "q m"]]:
         """(means, variances, where each candidate lies in them)."""
         if self.keeps_variances:
             return self.right.mean, self._all_variances, ids
@@ -183,7 +185,7 @@ class AnalyticPlan(Plan):
         return self.right.mean.mean(0).double()
 
     @cached_property
-    def _all_variances(self) -> Tensor:
+    def _all_variances(self) -> Float[Tensor, "g d"]:
         return analytic.variances(self.right)
 
 
@@ -210,5 +212,5 @@ def _pairs(left: Gaussian, right: Gaussian) -> analytic.Side:
     return m1 - m2, v1 + v2
 
 
-def _rows(x: Tensor) -> Array:
+def _rows(x: Float[Tensor, "n d"]) -> Array:
     return x.contiguous().numpy()
