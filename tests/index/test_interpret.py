@@ -47,7 +47,7 @@ def test_a_combination_is_made_of_calibrated_parts(calibrated):
         assert hit.raw_probability is None
 
 
-def test_embedded_queries_are_interpreterd_like_their_texts(calibrated):
+def test_embedded_queries_are_judged_like_their_texts(calibrated):
     index, _ = calibrated
     texts = ["a bird", "a red bird"]
     expected = index.search_many(texts)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pcme import Gaussian, SearchIndex, scores
+from pcme import Gaussian, SearchIndex
 from pcme.errors import ConfigError
 from pcme.index import approximate, finder, tuning
 from pcme.scores.combine import any_of
 from tests.helpers import random_gaussians
-from tests.index.worlds import names
+from tests.index.worlds import drawn, names
 
 COUNT, DIM = 5000, 12
 
@@ -16,25 +16,19 @@ COUNT, DIM = 5000, 12
 @pytest.fixture(scope="module", params=["csd_prob", "overlap"])
 def tuned(request, tmp_path_factory):
     """(index that was tuned, its items, queries)."""
-    score = scores.create(request.param)
-    items, queries = (random_gaussians(n, DIM, seed=n, log_sigma=-1.5) for n in (COUNT, 60))
     path = tmp_path_factory.mktemp("tuned") / "index"
-    index = SearchIndex.create(path, dim=DIM, score=score, spread="diagonal")
-    index.add(items, {"number": list(range(COUNT))}, ids=names(COUNT))
+    index, items = drawn(path, COUNT, dim=DIM, score=request.param, seed=COUNT)
+    queries = random_gaussians(60, DIM, seed=60, log_sigma=-1.5)
     index.tune([queries[n] for n in range(30)], target=0.95)
     return index, items, queries
 
 
-def recall(index, items, queries, **options):
-    """Recall@10 of searches by these queries, against scoring everything."""
-    score = index.settings.score
-    best = score.topk(queries, items, k=10).ids.tolist()
-    found = [index.search(queries[n], k=10, exact=False, **options) for n in range(len(queries))]
-    assert not any(hits.exact for hits in found)
-    hits = [
-        np.isin(names(1, n), one.ids) for row, one in zip(best, found, strict=True) for n in row
-    ]
-    return float(np.mean(hits))
+def recall(index, items, queries, search):
+    """The share of the true ten best that a search by each query finds."""
+    best = index.settings.score.topk(queries, items, k=10).ids.tolist()
+    ids = [search(queries[n]) for n in range(len(queries))]
+    pairs = [(names(1, n), some) for row, some in zip(best, ids, strict=True) for n in row]
+    return float(np.mean([np.isin(*pair) for pair in pairs]))
 
 
 def test_the_target_is_reached_and_kept_with_the_index(tuned):
@@ -42,7 +36,14 @@ def test_the_target_is_reached_and_kept_with_the_index(tuned):
     found = SearchIndex.open(index.path).describe()
     assert found.effort["recall"] >= 0.95
     assert found.approximate == COUNT
-    assert recall(index, items, queries[30:]) > 0.9  # queries it was not tuned on
+    assert found.worthwhile == tuning.tuning_in(index._store).worthwhile
+
+    def search(query):
+        hits = index.search(query, k=10, exact=False)
+        assert not hits.exact
+        return hits.ids
+
+    assert recall(index, items, queries[30:], search) > 0.9  # queries it was not tuned on
 
 
 def test_candidates_are_scored_from_disk_or_from_memory_alike(tuned):
@@ -91,16 +92,12 @@ def test_a_combination_is_looked_for_in_all_its_parts(tuned):
 
 def test_compaction_does_not_cost_recall(tuned):
     index, items, queries = tuned
-    best = index.settings.score.topk(queries, items, k=10).ids.tolist()
+    effort = approximate.Effort(20, 400)  # so little that joined partitions, or codes, are felt
 
-    def short_list_recall():  # so short that joined partitions, or other codes, are felt
+    def short_list_recall():
         looking = approximate.Approximate(index.settings, index._store)
-        found = [
-            looking.nearest(queries[n], approximate.Effort(20, 400), ["id"])["id"].to_pylist()
-            for n in range(len(queries))
-        ]
-        return np.mean(
-            [np.isin(names(1, n), ids) for row, ids in zip(best, found, strict=True) for n in row]
+        return recall(
+            index, items, queries, lambda q: looking.nearest(q, effort, ["id"])["id"].to_pylist()
         )
 
     before = short_list_recall()
@@ -134,8 +131,7 @@ def test_items_stand_in_for_queries_and_an_index_that_shrinks_is_still_searched(
 ):
     monkeypatch.setattr(tuning, "LEAST", 1000)
     monkeypatch.setattr(tuning, "MEASURED", 30)
-    index = SearchIndex.create(tmp_path / "index", dim=4, score="csd", spread="diagonal")
-    index.add(random_gaussians(1100, 4, seed=0), {"number": list(range(1100))}, ids=names(1100))
+    index, _ = drawn(tmp_path / "index", 1100)
     found = index.tune(target=0.9)
     assert (found.reached, found.rows, found.queries) == (True, 1100, 30)
     query = random_gaussians(1, 4, seed=1)
@@ -150,8 +146,7 @@ def test_items_stand_in_for_queries_and_an_index_that_shrinks_is_still_searched(
 
 
 def test_what_cannot_be_tuned_says_why(tmp_path):
-    index = SearchIndex.create(tmp_path / "index", dim=4, score="kl", spread="diagonal")
-    index.add(random_gaussians(10, 4, seed=0), ids=names(10))
+    index, _ = drawn(tmp_path / "index", 10, score="kl")
     with pytest.raises(ConfigError, match=r'10 items.*"kl"'):
         index.tune()
     with pytest.raises(ConfigError, match="recall"):
@@ -171,9 +166,7 @@ def test_the_best_trial_is_the_cheapest_that_is_good_enough():
 
 
 def test_everything_can_be_streamed_instead(tmp_path, monkeypatch):
-    items = random_gaussians(300, 4, seed=0, log_sigma=-1.5)
-    index = SearchIndex.create(tmp_path / "index", dim=4, score="match_prob", spread="diagonal")
-    index.add(items, {"number": list(range(300))}, ids=names(300))
+    index, items = drawn(tmp_path / "index", 300, score="match_prob")
     query = Gaussian(items.mean[:1], items.log_sigma[:1] + 0.5)
     options = [{}, {"where": "number < 50"}, {"where": "false"}]
     held = [index.search(query, **some) for some in options]
@@ -194,8 +187,3 @@ def test_a_combination_is_counted_alike_exactly_and_from_proposals(tuned):
     both = any_of([queries[0], queries[1]])
     exact, near = (loaded.search(both, exact=way).query.expected_matches for way in (True, False))
     assert near == pytest.approx(exact, rel=0.2, abs=5)
-
-
-def test_whether_tuning_was_worth_it_is_told(tuned):
-    index, _, _ = tuned
-    assert index.describe().worthwhile == tuning.tuning_in(index._store).worthwhile

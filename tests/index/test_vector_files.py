@@ -46,37 +46,29 @@ def test_files_of_one_name_are_told_apart_by_their_numbers(tmp_path, vectors, su
     assert index.add(tmp_path / "B" / f"a.{suffix}", on_conflict="replace").replaced == 3
 
 
-def test_with_log_sigma_beside_it_they_are_gaussians(tmp_path):
-    items = random_gaussians(30, 6, seed=0)
-    np.save(tmp_path / "birds.npy", items.mean.numpy())
-    np.save(tmp_path / "birds.log_sigma.npy", items.log_sigma.numpy())
-    options = {"score": "csd", "spread": "diagonal"}
-    index = filled(tmp_path / "index", tmp_path / "birds.npy", **options)
-    hits = index.search(items[3], k=1)
-    assert hits[0].id == "birds/3"
-    assert hits[0].uncertainty == pytest.approx(float(items[3].uncertainty()), rel=1e-5)
+def save_gaussians(path, count):
+    """Gaussians in two files: means, and log σ beside them."""
+    items = random_gaussians(count, 6, seed=0)
+    path.parent.mkdir(exist_ok=True)
+    np.save(path, items.mean.numpy())
+    np.save(path.with_suffix(".log_sigma.npy"), items.log_sigma.numpy())
+    return items
 
 
-def test_log_sigma_is_no_items_of_its_own(tmp_path):
-    items = random_gaussians(5, 6, seed=0)
-    np.save(tmp_path / "a.npy", items.mean.numpy())
-    np.save(tmp_path / "a.log_sigma.npy", items.log_sigma.numpy())
+def test_log_sigma_beside_vectors_makes_gaussians_and_is_no_items_of_its_own(tmp_path):
+    items = save_gaussians(tmp_path / "a.npy", 5)
     index = SearchIndex.create(tmp_path / "index", dim=6, score="csd", spread="diagonal")
     for path in sorted(tmp_path.glob("*.npy")):  # as a shell names them
         index.add(path)
     assert index.ids() == [f"a/{n}" for n in range(5)]
+    hits = index.search(items[3], k=1)
+    assert hits[0].id == "a/3"
+    assert hits[0].uncertainty == pytest.approx(float(items[3].uncertainty()), rel=1e-5)
+    save_gaussians(tmp_path / "img_emb" / "b.npy", 5)  # nor in a folder of clip-retrieval
+    assert index.add(tmp_path).added == 5
     (tmp_path / "a.npy").unlink()
     with pytest.raises(DataError, match=r"a\.npy, which is missing"):
         index.add(tmp_path / "a.log_sigma.npy")
-
-
-def test_nor_in_a_folder_of_clip_retrieval(tmp_path):
-    items = random_gaussians(5, 6, seed=0)
-    (tmp_path / "img_emb").mkdir()
-    np.save(tmp_path / "img_emb" / "a.npy", items.mean.numpy())
-    np.save(tmp_path / "img_emb" / "a.log_sigma.npy", items.log_sigma.numpy())
-    index = SearchIndex.create(tmp_path / "index", dim=6, score="csd", spread="diagonal")
-    assert index.add(tmp_path).added == 5
 
 
 def clip_folder(folder, vectors):

@@ -13,8 +13,6 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store, bracketed
 from pcme.scores.lifts import Codes, DensityLift, Lift
 
-__all__ = ["AnnIndex", "lift_in"]
-
 LIFT = "lift"
 """The name under which a fitted lift is stored beside the rows."""
 PIECE = 16

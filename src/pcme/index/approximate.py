@@ -19,8 +19,6 @@ from pcme.scores.base import Score
 from pcme.scores.gallery import best_first
 from pcme.scores.lifts import Lift
 
-__all__ = ["Approximate", "Effort", "stream"]
-
 FEW = 20_000
 """If a filter leaves no more rows than this, all of them are scored."""
 

@@ -13,8 +13,6 @@ from pcme.model import Model, load
 from pcme.model.digest import digest
 from pcme.uncertainty import Confidence
 
-__all__ = ["Encoder", "ImageLike"]
-
 ImageLike = str | Path | Image.Image
 
 

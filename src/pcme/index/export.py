@@ -16,8 +16,6 @@ from pcme.index.rows import Rows, checked_ids
 from pcme.index.vector_files import MODEL
 from pcme.model.digest import digest
 
-__all__ = ["embed_to"]
-
 
 def embed_to(
     path: Path,

@@ -18,8 +18,6 @@ from pcme.index.store import Store
 from pcme.index.tuning import Tuning, tuning_in
 from pcme.scores.combine import Calibrate
 
-__all__ = ["MEMORY_LIMIT", "SMALL", "Finder", "SearchResult"]
-
 SMALL = 50_000
 """Up to this many items every search is exact, unless exact=False is given."""
 MEMORY_LIMIT = 4 << 30

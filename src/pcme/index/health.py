@@ -15,8 +15,6 @@ from pcme.index.store import Store
 from pcme.index.tuning import tuning_in
 from pcme.scores.lifts import Lift
 
-__all__ = ["Description", "Verified", "describe", "verify"]
-
 NAMED = 20
 """Faults that are named; the rest is counted."""
 

@@ -7,8 +7,6 @@ from decimal import Decimal
 
 from pcme.errors import ConfigError
 
-__all__ = ["Hit", "Hits", "QueryInfo"]
-
 
 @dataclass(frozen=True)
 class Hit:

@@ -13,8 +13,6 @@ from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.rows import RESERVED
 from pcme.uncertainty import Confidence
 
-__all__ = ["Interpreter"]
-
 LEAST_P = 0.5
 """Without calibration, a best match below this probability counts as none."""
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 from pcme.core.files import sync
 from pcme.errors import ConfigError, FormatError
 
-__all__ = ["SOURCE", "engine", "flush", "local", "quoted", "translated"]
-
 FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk, or of a full share of one."""
 SOURCE = re.compile(r",? \S+\.rs:\d+")

@@ -18,8 +18,6 @@ from pcme.scores import combine
 from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
 
-__all__ = ["EncodedQuery", "Query", "QueryEncoder", "Ranked", "Request", "combine_queries"]
-
 Query = str | Path | Image.Image | Embedding | combine.Query
 """Text, an image (a path or a PIL image), an embedding, or a combination of these."""
 

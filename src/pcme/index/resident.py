@@ -14,8 +14,6 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.gallery import best_first
 
-__all__ = ["Resident", "bytes_of"]
-
 SPARE = 0.125
 """Room for new rows, as a share of the present ones, so that not every write copies all."""
 

@@ -38,8 +38,6 @@ from pcme.retrieval.ranking import checked_k
 from pcme.scores.base import Score
 from pcme.uncertainty import Confidence
 
-__all__ = ["SearchIndex"]
-
 
 class SearchIndex:
     """An index on disk (or at an object store's URI) and the model it belongs to.

@@ -16,8 +16,6 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, FormatError, ShapeError
 from pcme.scores.base import Score
 
-__all__ = ["FORMAT_VERSION", "ModelId", "Settings", "Spread"]
-
 FORMAT_VERSION = 1
 
 POINT = -40.0

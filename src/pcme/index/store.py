@@ -19,8 +19,6 @@ from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.lance import SOURCE, engine, flush, local, quoted, translated
 from pcme.index.rows import INTERNAL
 
-__all__ = ["Store", "bracketed"]
-
 TABLE = "items"
 LOCK = ".writer.lock"
 WAIT = 60.0

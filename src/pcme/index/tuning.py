@@ -25,9 +25,6 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.lifts import Ann, DensityLift
 
-__all__ = ["DEPTH", "MEASURED", "Trial", "Tuning", "best_of", "compact", "require_tunable"]
-__all__ += ["stand_ins", "tune", "tuning_in"]
-
 T = TypeVar("T")
 
 DEPTH = 10

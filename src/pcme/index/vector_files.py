@@ -36,8 +36,6 @@ from pcme.index.items import Source
 from pcme.index.rows import Kind, Origin, Rows, Texts, origins_of, take
 from pcme.index.settings import POINT
 
-__all__ = ["MODEL", "NumpyVectors", "ParquetVectors", "is_vectors", "vector_sources"]
-
 MODEL = b"pcme.model"
 """The key of the model's digest in the metadata of a Parquet file's schema."""
 

@@ -17,8 +17,6 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.vector_files import NumpyVectors, ParquetVectors
 
-__all__ = ["Added", "OnConflict", "Writer"]
-
 OnConflict = Literal["skip", "replace", "error"]
 """What to do with an item whose id is in the index already."""
 
