@@ -1,4 +1,4 @@
-"""`make bench`: every ratio in one run, then bench/results.json."""
+"""`make bench`: every ratio in one run, then bench/results.json and the tables of docs."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ from bench.data import bench_aviary, bench_loader
 from bench.evaluation import bench_coco_shape, bench_every_score
 from bench.index import bench_index
 from bench.measure import Row, best, faster, report, within
+from bench.pages import read_rows, write_pages
 from bench.training import bench_growth, bench_gru, bench_overhead, bench_step
 from bench.yardstick import broadcast_elk, literal_match_probability, literal_nll
 from pcme import Gaussian, Points, scores
@@ -260,6 +261,7 @@ def main() -> None:
         print(json.dumps([row.__dict__ for row in rows]))
         return
     report(merge(rows, HERE / "results.json"), HERE / "results.json")
+    write_pages(read_rows(HERE / "results.json"))
 
 
 if __name__ == "__main__":

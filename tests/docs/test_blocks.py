@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from bench.__main__ import PARTS
 from pcme.cli import app
 from tests.docs.pages import PAGES, ROOT, blocks, name
 from tests.docs.shortened import CHECKED, PARSED, REDUCED
@@ -103,6 +104,8 @@ def check_pip(words, where):
 def check_python(words, where):
     assert words[1] == "-m", f"{where}: {words}"
     assert importlib.util.find_spec(words[2]), f"{where}: no module {words[2]}"
+    if words[2] == "bench":
+        assert set(words[3:]) <= set(PARTS), f"{where}: bench has {', '.join(PARTS)}"
 
 
 CHECKS = {"make": check_make, "pip": check_pip, "python": check_python}

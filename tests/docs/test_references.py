@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import pages
 from tests.docs import reference
 from tests.docs.pages import PAGES, ROOT, name
 
@@ -46,3 +47,13 @@ def test_generated_pages_are_up_to_date(page):
     """Written by `python -m tests.docs.reference`."""
     written = Path(ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
     assert written == reference.PAGES[page](), "run python -m tests.docs.reference"
+
+
+@pytest.mark.parametrize(
+    ("page", "tables"), [(pages.SPEED, pages.speed_tables), (pages.README, pages.readme_tables)]
+)
+def test_tables_of_speed_are_those_of_the_record(page, tables):
+    """Written by `make bench`."""
+    rows = pages.read_rows(ROOT / "bench" / "results.json")
+    for mark, table in tables(rows).items():
+        assert f"<!-- {mark} -->\n{table}<!-- /{mark} -->" in page.read_text(encoding="utf-8")
