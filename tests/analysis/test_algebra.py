@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcme.analysis import algebra
-from pcme.analysis.algebra import Algebra, related
+from pcme.analysis.algebra import AlgebraAnalysis, related
 from pcme.analysis.geometry import cover
 from pcme.errors import ConfigError
 from tests.analysis.subjects import subject
@@ -42,7 +42,7 @@ def test_a_pair_no_nearer_than_another_does_not_hold():
 
 
 def test_four_relations_where_there_are_pixels_and_words():
-    found = Algebra(pairs=10).compute(subject())
+    found = AlgebraAnalysis(pairs=10).compute(subject())
     assert [relation.pairs for relation in found.relations] == [10, 10, 10, 10]
     for relation in found.relations:
         assert 0 <= relation.holds.value <= 1
@@ -83,7 +83,7 @@ def test_captions_joined_are_asked_of_both(monkeypatch):
         return real(name, names, sides, *rest, **options)
 
     monkeypatch.setattr(algebra, "related", noted)
-    Algebra(pairs=6).compute(subject())
+    AlgebraAnalysis(pairs=6).compute(subject())
     assert asked["two captions of an image, joined, lie in both"] == 2
 
 
@@ -97,7 +97,7 @@ def test_no_control_shares_an_image_with_the_pair_it_is_of(monkeypatch):
         return real(name, names, sides, drawn, clusters, texts, **options)
 
     monkeypatch.setattr(algebra, "related", noted)
-    Algebra(pairs=12).compute(subject())
+    AlgebraAnalysis(pairs=12).compute(subject())
     couples = shown["what two images share lies in the two mixed"]
     assert len(couples) == 12
     for couple, control in zip(couples, [*couples[1:], couples[0]], strict=True):
@@ -111,4 +111,4 @@ def test_fewer_images_than_two_couples_need_are_not_mixed():
 
 def test_a_share_beyond_the_whole_is_refused():
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        Algebra(erased=1.5)
+        AlgebraAnalysis(erased=1.5)

@@ -7,7 +7,7 @@ import pytest
 
 from pcme import evaluation
 from pcme.analysis import Subject
-from pcme.analysis.calibration import WITHHELD, WRITTEN, Calibration, best_of_each, roc
+from pcme.analysis.calibration import WITHHELD, WRITTEN, CalibrationAnalysis, best_of_each, roc
 from pcme.uncertainty.statistics import auroc
 from tests.analysis.subjects import subject
 
@@ -33,7 +33,7 @@ def test_a_long_curve_is_thinned_but_keeps_its_ends():
 
 def test_reliability_against_a_loop():
     of = subject()
-    found = Calibration(bins=4).compute(of)
+    found = CalibrationAnalysis(bins=4).compute(of)
     p = of.model.score()(of.captions, of.images).double().exp().numpy().ravel()
     truth = of.matches.dense().ravel()
     place = np.minimum((p * 4).astype(int), 3)
@@ -48,7 +48,7 @@ def test_reliability_against_a_loop():
 
 
 def test_aviary_writes_captions_that_fit_nothing():
-    found = Calibration(unmatched=30).compute(subject())
+    found = CalibrationAnalysis(unmatched=30).compute(subject())
     assert (found.nothing.nothing, found.nothing.unmatched) == (WRITTEN, 30)
 
 
@@ -56,7 +56,7 @@ def test_elsewhere_the_matches_are_taken_away():
     of = subject()
     plain = replace(of.embedded.dataset, writer=None)
     other = Subject.of(of.model, evaluation.Embedded(plain, of.images, of.captions))
-    found = Calibration().compute(other).nothing
+    found = CalibrationAnalysis().compute(other).nothing
     p = of.model.score()(of.captions, of.images).double().exp().numpy()
     truth = of.matches.dense()
     best, rest = p.max(1), np.where(truth, 0, p).max(1)

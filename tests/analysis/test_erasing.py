@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pcme.analysis import Subject
-from pcme.analysis.erasing import Erasing, curve
+from pcme.analysis.erasing import ErasingAnalysis, curve
 from pcme.uncertainty.perturbation import RATIOS, delete_words
 from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject, untrained, world
@@ -30,7 +30,7 @@ def test_all_rising_alike_is_a_correlation_of_one():
 
 def test_every_way_begins_with_what_was_there():
     of = subject()
-    found = Erasing(items=1000).compute(of)
+    found = ErasingAnalysis(items=1000).compute(of)
     assert [one.way for one in found.curves] == ["replaced", "deleted", "appended", "erased"]
     for one in found.curves:
         clean = mean_log_sigma(of.captions if one.of == "captions" else of.images)
@@ -40,7 +40,7 @@ def test_every_way_begins_with_what_was_there():
 
 def test_progress_reaches_the_end_in_rising_steps():
     seen = []
-    Erasing(items=2).compute(subject(), lambda _, done, total: seen.append((done, total)))
+    ErasingAnalysis(items=2).compute(subject(), lambda _, done, total: seen.append((done, total)))
     assert seen == [(n, 4 * len(RATIOS)) for n in range(1, 4 * len(RATIOS) + 1)]
 
 
@@ -59,6 +59,6 @@ def test_vectors_on_both_sides_leave_nothing_to_spoil():
         return Subject(untrained(), lambda: replace(whole, **vectors), lambda _: None)
 
     images, captions = [0] * len(whole.images), [0] * len(whole.captions)
-    assert Erasing().obstacle(of(image_vectors=images)) is None
+    assert ErasingAnalysis().obstacle(of(image_vectors=images)) is None
     both = of(image_vectors=images, caption_vectors=captions)
-    assert "given as vectors" in Erasing().obstacle(both)
+    assert "given as vectors" in ErasingAnalysis().obstacle(both)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcme.analysis.extremes import Extremes
+from pcme.analysis.extremes import ExtremesAnalysis
 from pcme.retrieval import metrics
 from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject
@@ -11,7 +11,7 @@ from tests.analysis.subjects import subject
 
 @pytest.fixture(scope="module")
 def tails():
-    return Extremes(count=2, hits=3, tail=0.1).compute(subject())
+    return ExtremesAnalysis(count=2, hits=3, tail=0.1).compute(subject())
 
 
 def test_captions_come_from_the_ends_of_the_order(tails):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcme.analysis import Subject
-from pcme.analysis.influence import Influence, without_each
+from pcme.analysis.influence import InfluenceAnalysis, without_each
 from pcme.errors import DataError
 from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject, untrained, world
@@ -29,7 +29,7 @@ def test_each_change_is_that_of_the_sentence_without_the_word():
 
 
 def test_words_are_averaged_over_captions_and_sorted():
-    found = Influence(captions=60, least=2, examples=2).compute(subject())
+    found = InfluenceAnalysis(captions=60, least=2, examples=2).compute(subject())
     changes = [word.log_sigma for word in found.words]
     assert changes == sorted(changes, reverse=True)
     assert min(word.times for word in found.words) >= 2
@@ -43,5 +43,5 @@ def test_captions_too_short_to_lose_a_word_are_an_error():
     object.__setattr__(short, "captions", ("a bird",) * 5)
     found = subject().embedded
     of = Subject.of(untrained(), type(found)(short, found.images[:1], found.captions[:5]))
-    with pytest.raises(DataError, match="nothing to leave out"):
-        Influence().compute(of)
+    with pytest.raises(DataError, match="3 words"):
+        InfluenceAnalysis().compute(of)

@@ -6,14 +6,14 @@ import torch
 
 from pcme import Gaussian
 from pcme.analysis.geometry import radius
-from pcme.analysis.toy import CLASSES, Toy, inside
+from pcme.analysis.toy import CLASSES, ToyAnalysis, inside
 
 
 @pytest.fixture(scope="module")
 def plane():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small steps: two threads would wait for one another
-    yield Toy().compute(None)
+    yield ToyAnalysis().compute(None)
     torch.set_num_threads(threads)
 
 
@@ -48,5 +48,5 @@ def test_everything_has_its_class(plane):
 
 
 def test_the_same_seed_gives_the_same_plane():
-    assert Toy(steps=3).compute(None) == Toy(steps=3).compute(None)
-    assert Toy(steps=3).compute(None) != Toy(steps=3, seed=1).compute(None)
+    assert ToyAnalysis(steps=3).compute(None) == ToyAnalysis(steps=3).compute(None)
+    assert ToyAnalysis(steps=3).compute(None) != ToyAnalysis(steps=3, seed=1).compute(None)

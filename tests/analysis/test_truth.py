@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pcme.analysis import Subject
-from pcme.analysis.truth import Truth, expected_matches, grouped
+from pcme.analysis.truth import TruthAnalysis, expected_matches, grouped
 from pcme.uncertainty.sigma import mean_log_sigma
 from pcme.uncertainty.statistics import rank_correlation
 from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained, world
@@ -36,7 +36,7 @@ def test_groups_of_a_few_captions_are_not_shown():
 
 def test_figures_are_of_all_captions_and_points_of_some():
     of = subject()
-    found = Truth(shown=7).compute(of)
+    found = TruthAnalysis(shown=7).compute(of)
     counts = of.matches.counts.astype(float)
     assert found.width.correlation.value == pytest.approx(
         rank_correlation(mean_log_sigma(of.captions), counts)
@@ -48,13 +48,13 @@ def test_figures_are_of_all_captions_and_points_of_some():
 
 
 def test_a_model_without_sigma_still_expects():
-    found = Truth().compute(subject(MEANS_ONLY))
+    found = TruthAnalysis().compute(subject(MEANS_ONLY))
     assert found.width is None
     assert len(found.numbers()) == 2
 
 
 def test_scores_that_are_no_probability_cannot_expect():
-    assert "match probability" in Truth().obstacle(subject(NO_PROBABILITY))
+    assert "match probability" in TruthAnalysis().obstacle(subject(NO_PROBABILITY))
 
 
 def test_where_all_captions_fit_as_many_there_is_nothing_to_compare():
@@ -62,4 +62,4 @@ def test_where_all_captions_fit_as_many_there_is_nothing_to_compare():
     owner = whole.caption_image
     alone = replace(whole, facts=np.arange(len(whole.images))[:, None], said=owner[:, None])
     of = Subject(untrained(), lambda: alone, lambda _: None)
-    assert "each fits 1" in Truth().obstacle(of)
+    assert "each matches 1" in TruthAnalysis().obstacle(of)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pcme import Gaussian
-from pcme.analysis.variances import Variances, profile, shares
+from pcme.analysis.variances import VariancesAnalysis, profile, shares
 from pcme.errors import ConfigError
 from tests.analysis.subjects import subject, untrained
 
@@ -51,12 +51,12 @@ def test_a_ball_is_a_ball():
 
 def test_a_run_with_one_sigma_an_item_is_compared(tmp_path):
     untrained('method={"kind":"pcme-isotropic"}').save(tmp_path)
-    found = Variances(isotropic=str(tmp_path)).compute(subject())
+    found = VariancesAnalysis(isotropic=str(tmp_path)).compute(subject())
     other = subject('method={"kind":"pcme-isotropic"}')
     assert found.profiles[1].isotropic == pytest.approx(other.captions.variance[:, 0].mean().item())
     untrained().save(tmp_path)
     with pytest.raises(ConfigError, match="pcme-isotropic"):
-        Variances(isotropic=str(tmp_path)).compute(subject())
+        VariancesAnalysis(isotropic=str(tmp_path)).compute(subject())
 
 
 def g():

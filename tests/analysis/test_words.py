@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pcme.analysis.words import Words, tf_idf
+from pcme.analysis.words import WordsAnalysis, tf_idf
 from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError
 from pcme.uncertainty.sigma import mean_log_sigma
@@ -27,7 +27,7 @@ def test_the_greatest_come_first_and_ties_by_name():
 
 def test_bins_hold_the_captions_of_their_items():
     of = subject()
-    images, captions = Words(bins=3, least=1).compute(of).sides
+    images, captions = WordsAnalysis(bins=3, least=1).compute(of).sides
     assert [one.captions for one in captions.bins] == [40, 40, 40]
     assert [one.captions for one in images.bins] == [40, 40, 40]  # 8 images of 5 captions each
     assert sorted(one.width for one in captions.bins) == [one.width for one in captions.bins]
@@ -35,7 +35,7 @@ def test_bins_hold_the_captions_of_their_items():
 
 def test_lift_is_how_much_more_often_a_word_stands_in_its_bin():
     of = subject()
-    widest = Words(bins=2, least=1).compute(of).sides[1].bins[1]
+    widest = WordsAnalysis(bins=2, least=1).compute(of).sides[1].bins[1]
     order = np.argsort(mean_log_sigma(of.captions), kind="stable")
     texts = [tokenise(text) for text in of.dataset.captions]
     word = widest.words[0]
@@ -46,7 +46,7 @@ def test_lift_is_how_much_more_often_a_word_stands_in_its_bin():
 
 def test_places_are_mean_shares_of_narrower_items():
     of = subject()
-    side = Words(least=1).compute(of).sides[1]
+    side = WordsAnalysis(least=1).compute(of).sides[1]
     share = np.argsort(np.argsort(mean_log_sigma(of.captions))) / 119
     texts = [tokenise(text) for text in of.dataset.captions]
     for placed in (*side.narrowest, *side.widest):
@@ -57,10 +57,10 @@ def test_places_are_mean_shares_of_narrower_items():
 
 
 def test_rare_words_are_not_placed():
-    side = Words(least=60).compute(subject()).sides[1]
+    side = WordsAnalysis(least=60).compute(subject()).sides[1]
     assert min(word.captions for word in (*side.narrowest, *side.widest)) >= 60
 
 
 def test_more_bins_than_images_are_refused():
     with pytest.raises(DataError, match="--set bins"):
-        Words(bins=25).compute(subject())
+        WordsAnalysis(bins=25).compute(subject())

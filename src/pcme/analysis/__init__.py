@@ -53,7 +53,7 @@ def configured(name: str, assignments: Sequence[str]) -> Analysis[Any]:
     """The analysis called `name` with some parameters set, as text: "bins=5".
 
     >>> configured("bins", ["bins=5"])
-    Bins(bins=5)
+    BinsAnalysis(bins=5)
     """
     given = {}
     for assignment in assignments:

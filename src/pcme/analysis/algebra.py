@@ -8,20 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 
-from pcme.analysis.base import (
-    PIXELS,
-    PIXELS_OR_WORDS,
-    SIGMA,
-    WORDS,
-    Analysis,
-    Number,
-    Result,
-    Subject,
-    registry,
-)
-from pcme.analysis.geometry import Shape, add_ellipse, cover, main_plane, project
+from pcme.analysis import geometry
+from pcme.analysis.base import CONTENT, PIXELS, SIGMA, WORDS, Analysis, Number, Result, registry
+from pcme.analysis.geometry import Shape
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
@@ -30,6 +21,7 @@ from pcme.data.text.perturbation import erase_words
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation.bootstrap import Estimate, estimate, weighted_mean
+from pcme.evaluation.subject import Subject
 from pcme.plots import charts, style
 from pcme.scores.combine import product
 from pcme.uncertainty.perturbation import embed_words
@@ -49,7 +41,7 @@ class Projected:
 
 
 @dataclass(frozen=True)
-class Relation:
+class SetRelation:
     """ "The inner lies in the outer", over many pairs."""
 
     name: str
@@ -68,10 +60,10 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Relations(Result):
+class SetRelations(Result):
     """The relations that the data allows to test."""
 
-    relations: tuple[Relation, ...]
+    relations: tuple[SetRelation, ...]
 
     def numbers(self) -> tuple[Number, ...]:
         """How often each relation holds, and by how much."""
@@ -88,14 +80,14 @@ class Relations(Result):
 
 @registry.register("algebra")
 @dataclass(frozen=True)
-class Algebra(Analysis[Relations]):
+class AlgebraAnalysis(Analysis[SetRelations]):
     """Set algebra: mixing is intersection, erasing is inclusion, each with a score. Paper: Fig. 8.
 
     An image (caption) should lie in the same one with `erased` of its pixels (words) gone; what
     two images have in common in the two mixed; two captions of an image joined in both.
     """
 
-    needs = (SIGMA, PIXELS_OR_WORDS)
+    needs = (SIGMA, CONTENT)
     reading = (
         "Above, an example of each relation, near the middle of all by its score, in the plane in "
         "which items differ most (50 % ellipses). Below, the share of one's mass that the other "
@@ -110,9 +102,9 @@ class Algebra(Analysis[Relations]):
         if not 0 < self.erased < 1:
             raise ConfigError(f"erased: must lie between 0 and 1, got {self.erased}.")
 
-    def compute(self, subject: Subject, progress: Progress = silent) -> Relations:
+    def compute(self, subject: Subject, progress: Progress = silent) -> SetRelations:
         """Images and captions, erased and mixed, where there are pixels and words."""
-        jobs: list[Callable[[Subject], Relation | None]] = []
+        jobs: list[Callable[[Subject], SetRelation | None]] = []
         if PIXELS.lacking(subject) is None:
             jobs += [self._erased_images, self._mixed_images]
         if WORDS.lacking(subject) is None:
@@ -121,10 +113,10 @@ class Algebra(Analysis[Relations]):
         for done, job in enumerate(jobs, start=1):
             relations.append(job(subject))
             progress("queries", done, len(jobs))
-        return Relations(tuple(relation for relation in relations if relation is not None))
+        return SetRelations(tuple(relation for relation in relations if relation is not None))
 
     @style.styled
-    def draw(self, result: Relations, images: object = None) -> style.Figure:
+    def draw(self, result: SetRelations, images: object = None) -> style.Figure:
         """An example of each relation in the plane, and the covers of all pairs below."""
         rows = math.ceil(len(result.relations) / 2)
         figure = style.blank(style.WIDTH, 3.1 * rows + 3.0)
@@ -137,7 +129,7 @@ class Algebra(Analysis[Relations]):
         _draw_covers(style.panels_of(below)[0], result.relations)
         return figure
 
-    def _erased_images(self, subject: Subject) -> Relation:
+    def _erased_images(self, subject: Subject) -> SetRelation:
         dataset, model = subject.embedded.dataset, subject.model
         rows = self._sample(len(dataset.images), "erased images")
         erased = [
@@ -159,7 +151,7 @@ class Algebra(Analysis[Relations]):
             among=subject.images,
         )
 
-    def _mixed_images(self, subject: Subject) -> Relation | None:
+    def _mixed_images(self, subject: Subject) -> SetRelation | None:
         """None where there are too few images for two pairs that share none."""
         dataset, model = subject.embedded.dataset, subject.model
         generator = numpy_stream(0, "algebra", "first images")
@@ -183,7 +175,7 @@ class Algebra(Analysis[Relations]):
             among=subject.images,
         )
 
-    def _erased_captions(self, subject: Subject) -> Relation:
+    def _erased_captions(self, subject: Subject) -> SetRelation:
         texts, split = subject.embedded.dataset.captions, subject.model.tokeniser.split
         rows = self._sample(len(texts), "erased captions")
         erased = [
@@ -201,7 +193,7 @@ class Algebra(Analysis[Relations]):
             among=subject.captions,
         )
 
-    def _joined_captions(self, subject: Subject) -> Relation | None:
+    def _joined_captions(self, subject: Subject) -> SetRelation | None:
         """None where no image has two captions."""
         dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
         twins = _twins(dataset, numpy_stream(0, "algebra", "twins"), self.pairs)
@@ -235,41 +227,23 @@ def related(
     texts: Sequence[tuple[str, ...]],
     *,
     among: Gaussian,
-) -> Relation:
+) -> SetRelation:
     """The covers of all pairs, and a pair near the median, in the main plane of its kind.
 
     The inner should lie in each of several outers: the outer that covers it least counts. No two
     pairs in succession may share an item.
     """
     inner, outers = sides
-    covers = _least_favourable([_covers(inner, outer) for outer in outers])
-    margin = _margin(covers)
+    covers = geometry.least_favourable([geometry.pair_covers(inner, outer) for outer in outers])
+    margin = geometry.cover_margin(covers)
     typical = int(np.argsort(margin, kind="stable")[len(margin) // 2])
-    example = project([(label, items[typical]) for label, items in shown], main_plane(among))
+    example = geometry.project(
+        [(label, items[typical]) for label, items in shown], geometry.main_plane(among)
+    )
     forward, backward, chance = (estimate(weighted_mean(values), clusters) for values in covers)
     holds = estimate(weighted_mean((margin > 0).astype(np.float64)), clusters)
     shapes = Projected(example, texts[typical])
-    return Relation(name, *names, len(inner), forward, backward, chance, holds, shapes)
-
-
-def _covers(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, "3 n"]:
-    """Per pair: inner in outer, outer in inner, inner in the outer of the next pair."""
-    elsewhere = outer[[*range(1, len(outer)), 0]]
-    return np.stack([cover(inner, outer), cover(outer, inner), cover(inner, elsewhere)])
-
-
-def _margin(covers: Float64[np.ndarray, "*k 3 n"]) -> Float64[np.ndarray, "*k n"]:
-    """The first cover minus the larger of the others."""
-    return np.asarray(covers[..., 0, :] - covers[..., 1:, :].max(-2))
-
-
-def _least_favourable(
-    candidates: Sequence[Float64[np.ndarray, "3 n"]],
-) -> Float64[np.ndarray, "3 n"]:
-    """Per pair, the covers with the smallest margin."""
-    stacked = np.stack(candidates)
-    worst = _margin(stacked).argmin(0)
-    return np.asarray(np.take_along_axis(stacked, worst[None, None], axis=0)[0])
+    return SetRelation(name, *names, len(inner), forward, backward, chance, holds, shapes)
 
 
 def _couples(items: int, generator: np.random.Generator, count: int) -> Int64[np.ndarray, "n 2"]:
@@ -297,8 +271,10 @@ def _gaussian(items: Embedding) -> Gaussian:
     return items
 
 
-def _draw_example(axes: style.Axes, relation: Relation) -> None:
-    handles = [add_ellipse(axes, shape, n) for n, shape in enumerate(relation.example.shapes)]
+def _draw_example(axes: style.Axes, relation: SetRelation) -> None:
+    handles = [
+        geometry.add_ellipse(axes, shape, n) for n, shape in enumerate(relation.example.shapes)
+    ]
     axes.set_title(_wrapped(relation.name), fontsize=8.5)
     axes.set(xlabel="first axis of the plane", ylabel="second axis")
     axes.set_aspect("equal", adjustable="datalim")
@@ -306,7 +282,7 @@ def _draw_example(axes: style.Axes, relation: Relation) -> None:
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
 
 
-def _draw_covers(axes: style.Axes, relations: Sequence[Relation]) -> None:
+def _draw_covers(axes: style.Axes, relations: Sequence[SetRelation]) -> None:
     series = []
     for field, name in BARS.items():
         covers = [getattr(relation, field) for relation in relations]

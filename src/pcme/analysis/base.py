@@ -20,8 +20,8 @@ from pcme.evaluation.subject import Subject
 from pcme.plots import Bars, Figure, bars
 
 __all__ = [
+    "CONTENT",
     "PIXELS",
-    "PIXELS_OR_WORDS",
     "PROBABILITY",
     "SIGMA",
     "WORDS",
@@ -74,7 +74,7 @@ SIGMA = Need("a sigma", _no_sigma)
 PROBABILITY = Need("a match probability", _no_probability)
 PIXELS = Need("pixels", _no_pixels)
 WORDS = Need("words", _no_words)
-PIXELS_OR_WORDS = Need("pixels or words", _neither)
+CONTENT = Need("pixels or words", _neither)
 
 
 class Estimated(Protocol):

@@ -20,14 +20,13 @@ from pcme.scores.base import Score
 from pcme.uncertainty.sigma import bin_by_sigma, mean_log_sigma
 
 METRICS = {"recall@1": "R@1", "r_precision": "R-Precision"}
-"""What is measured, and what it is called."""
-
-WAYS = {"i2t": "images → captions", "t2i": "captions → images"}
+"""{metric: its name in figures}."""
+DIRECTIONS = {"i2t": "images → captions", "t2i": "captions → images"}
 
 
 @dataclass(frozen=True)
-class Curve:
-    """The mean of a metric in each bin of σ with its 95 % interval, and how σ goes with it."""
+class MetricCurve:
+    """The mean of a metric per bin of σ with its 95 % interval, and its correlation with σ."""
 
     metric: str
     mean: tuple[float, ...]
@@ -46,35 +45,33 @@ class BinnedQueries:
     way: str
     queries: int
     width: tuple[float, ...]
-    """The median mean log σ of each bin."""
-    curves: tuple[Curve, ...]
+    """The median of mean log σ, per bin."""
+    curves: tuple[MetricCurve, ...]
 
 
 @dataclass(frozen=True)
 class SigmaBins(Result):
-    """Retrieval over bins of σ, both ways."""
+    """Retrieval over bins of σ, both directions."""
 
     ways: tuple[BinnedQueries, ...]
 
     def numbers(self) -> tuple[Number, ...]:
-        """Spearman's ρ over bins and over queries, both ways."""
+        """Spearman's ρ over bins and over queries, both directions."""
         return tuple(
-            Number(
-                f"ρ of σ and {METRICS[curve.metric]}, {WAYS[way.way]}, over {over}",
-                found.value,
+            Number.of(
+                f"ρ of σ and {METRICS[curve.metric]}, {DIRECTIONS[queries.way]}, over {over}",
+                rho,
                 "-1: the wider, the worse; 0: σ says nothing of it",
-                found.low,
-                found.high,
             )
-            for way in self.ways
-            for curve in way.curves
-            for over, found in (("bins", curve.over_bins), ("queries", curve.over_items))
+            for queries in self.ways
+            for curve in queries.curves
+            for over, rho in (("bins", curve.over_bins), ("queries", curve.over_items))
         )
 
 
 @registry.register("bins")
 @dataclass(frozen=True)
-class Bins(Analysis[SigmaBins]):
+class BinsAnalysis(Analysis[SigmaBins]):
     """R@1 and R-Precision in bins of σ, both directions. Paper: Fig. 6."""
 
     needs = (SIGMA,)
@@ -97,10 +94,10 @@ class Bins(Analysis[SigmaBins]):
         def second_half(task: str, done: int, _: int | None, /) -> None:
             progress(task, len(images) + done, total)
 
-        i2t = judged(
+        i2t = query_metrics(
             score, images, captions, matches.T, lambda task, done, _: progress(task, done, total)
         )
-        t2i = judged(score, captions, images, matches, second_half)
+        t2i = query_metrics(score, captions, images, matches, second_half)
         return SigmaBins(
             (
                 in_bins("i2t", mean_log_sigma(images), i2t, subject.clusters, self.bins),
@@ -110,18 +107,18 @@ class Bins(Analysis[SigmaBins]):
 
     @style.styled
     def draw(self, result: SigmaBins, images: object = None) -> style.Figure:
-        """R@1 and R-Precision over bins of σ, a panel for each direction."""
+        """R@1 and R-Precision over bins of σ, one panel per direction."""
         figure, panels = style.grid(1, len(result.ways), height=3.5)
-        for axes, way in zip(panels, result.ways, strict=True):
-            _panel(axes, way)
+        for axes, queries in zip(panels, result.ways, strict=True):
+            _panel(axes, queries)
         panels[0].set_ylabel("queries' mean (%)")
         return figure
 
 
-def judged(
+def query_metrics(
     score: Score, queries: Gaussian, gallery: Gaussian, matches: Matches, progress: Progress
 ) -> dict[str, Float64[np.ndarray, " q"]]:
-    """{metric: its value of each query}, NaN for queries without an answer."""
+    """{metric: per-query values}, NaN for queries without a relevant item."""
     parts: dict[str, list[Float64[np.ndarray, " b"]]] = {name: [] for name in METRICS}
     for rows, block in score.blocks(queries, gallery):
         parts["recall@1"].append(metrics.recall(block, matches[rows], 1))
@@ -137,15 +134,15 @@ def in_bins(
     clusters: Int64[np.ndarray, " q"],
     bins: int,
 ) -> BinnedQueries:
-    """The curves of one direction; queries without an answer are left out."""
-    asked = ~np.isnan(values["recall@1"])
-    if np.count_nonzero(asked) < bins:
+    """The curves of one direction; queries without a relevant item are left out."""
+    answerable = ~np.isnan(values["recall@1"])
+    if (count := np.count_nonzero(answerable)) < bins:
         raise DataError(
-            f"{bins} bins need as many queries - got {np.count_nonzero(asked)} with an answer - "
-            "take fewer bins: --set bins=2"
+            f"bins: {bins} need as many queries with a relevant item, got {count}. Use fewer bins: "
+            "--set bins=2"
         )
-    widths, clusters = widths[asked], clusters[asked]
-    curves = [_curve(name, widths, v[asked], clusters, bins) for name, v in values.items()]
+    widths, clusters = widths[answerable], clusters[answerable]
+    curves = [_curve(name, widths, v[answerable], clusters, bins) for name, v in values.items()]
     middles = bin_by_sigma(widths, widths, bins=bins).width
     return BinnedQueries(way, len(widths), tuple(middles.tolist()), tuple(curves))
 
@@ -156,12 +153,12 @@ def _curve(
     values: Float64[np.ndarray, " q"],
     clusters: Int[np.ndarray, " q"],
     bins: int,
-) -> Curve:
+) -> MetricCurve:
     means = _bin_means(widths, values, bins)
     drawn = replicates(means, clusters)
     spans = [percentiles(column) for column in drawn.T]
     found = means(np.ones(len(values)))
-    return Curve(
+    return MetricCurve(
         metric,
         tuple(found.tolist()),
         tuple(low for low, _ in spans),
@@ -174,7 +171,7 @@ def _curve(
 def _bin_means(
     widths: Float[np.ndarray, " q"], values: Float[np.ndarray, " q"], bins: int
 ) -> Callable[[Float64[np.ndarray, " q"]], Float64[np.ndarray, " bins"]]:
-    """The bins' means of a draw: what was drawn twice stands twice in the order of σ."""
+    """The bins' means of a draw: an item drawn twice counts twice in the order of σ."""
     order = np.argsort(widths, kind="stable")
 
     def means(weights: Float64[np.ndarray, " q"]) -> Float64[np.ndarray, " bins"]:
@@ -188,35 +185,33 @@ def _bin_means(
 def _orders(means: Float64[np.ndarray, "r bins"]) -> Float64[np.ndarray, " r"]:
     """Spearman's ρ of each row with the order of the bins; NaN where a row is constant."""
     ranks = stats.rankdata(means, axis=1)
-    own, bins = (
-        ranks - ranks.mean(1, keepdims=True),
-        np.arange(means.shape[1]) - (means.shape[1] - 1) / 2,
-    )
-    lengths = np.sqrt(np.square(own).sum(1) * np.square(bins).sum())
+    ranks -= ranks.mean(1, keepdims=True)
+    bins = np.arange(means.shape[1]) - (means.shape[1] - 1) / 2
+    lengths = np.sqrt(np.square(ranks).sum(1) * np.square(bins).sum())
     with np.errstate(invalid="ignore"):
-        return np.asarray(own @ bins / np.where(lengths > 0, lengths, np.nan))
+        return np.asarray(ranks @ bins / np.where(lengths > 0, lengths, np.nan))
 
 
-def _panel(axes: style.Axes, way: BinnedQueries) -> None:
-    charts.add_lines(axes, [_line(way, curve) for curve in way.curves])
-    axes.set(title=WAYS[way.way], xlabel="mean log σ of the bin (median)")
-    limits = _limits(way)
+def _panel(axes: style.Axes, queries: BinnedQueries) -> None:
+    charts.add_lines(axes, [_line(queries, curve) for curve in queries.curves])
+    axes.set(title=DIRECTIONS[queries.way], xlabel="mean log σ of the bin (median)")
+    limits = _limits(queries)
     axes.set_ylim(*limits)
     ticks = [tick for tick in axes.get_yticks() if limits[0] <= tick <= min(limits[1], 100)]
     axes.set_yticks(ticks)
     style.legend_below(axes)
 
 
-def _line(way: BinnedQueries, curve: Curve) -> charts.Line:
+def _line(queries: BinnedQueries, curve: MetricCurve) -> charts.Line:
     rho = curve.over_bins.value
     trend = "the same in all bins" if math.isnan(rho) else f"ρ {style.signed(rho)}"
     percent = [[100 * value for value in part] for part in (curve.mean, curve.low, curve.high)]
-    return charts.Line(f"{METRICS[curve.metric]}, {trend}", way.width, *percent)
+    return charts.Line(f"{METRICS[curve.metric]}, {trend}", queries.width, *percent)
 
 
-def _limits(way: BinnedQueries) -> tuple[float, float]:
-    """As narrow as the values allow, but never so narrow that a point looks like a cliff."""
-    low = 100 * min(min(curve.low) for curve in way.curves)
-    high = 100 * max(max(curve.high) for curve in way.curves)
+def _limits(queries: BinnedQueries) -> tuple[float, float]:
+    """As narrow as the values allow, but at least ten points apart."""
+    low = 100 * min(min(curve.low) for curve in queries.curves)
+    high = 100 * max(max(curve.high) for curve in queries.curves)
     room = max(0.0, 10 - (high - low)) / 2 + 0.05 * (high - low)
     return max(-2.0, low - room), min(102.0, high + room)

@@ -10,22 +10,20 @@ from pcme.core.progress import Progress, silent
 from pcme.embedding import Embedding
 from pcme.plots import charts, style
 from pcme.scores.base import Score
-from pcme.uncertainty.statistics import Calibration as Counted
-from pcme.uncertainty.statistics import auroc
+from pcme.uncertainty.statistics import Calibration, auroc
 
 LIKELY = 0.1
-"""Pairs of at least this p are looked at apart."""
-
+"""Pairs of at least this p have a calibration error of their own."""
 WRITTEN = "captions that fit no image"
 WITHHELD = "captions whose matches were taken away"
 
 
 @dataclass(frozen=True)
 class Roc:
-    """Captions that match something against those that do not, told apart by the best p."""
+    """Captions with a match against captions without one, separated by their best p."""
 
     nothing: str
-    """What the captions without a match are: WRITTEN or WITHHELD."""
+    """The kind of captions without a match: WRITTEN or WITHHELD."""
     matched: int
     unmatched: int
     false_alarms: tuple[float, ...]
@@ -36,7 +34,7 @@ class Roc:
 
 @dataclass(frozen=True)
 class Reliability(Result):
-    """How often pairs of each p do match; bins that hold no pair are left out."""
+    """The share of matching pairs per bin of p; empty bins are left out."""
 
     pairs: int
     confidence: tuple[float, ...]
@@ -45,30 +43,24 @@ class Reliability(Result):
     error: float
     """The expected calibration error over all pairs."""
     error_likely: float
-    """The same over pairs with p of at least LIKELY: most pairs have nothing in common, and a model
-    is right about those at no cost."""
+    """The same over pairs with p of at least LIKELY: most pairs have nothing in common, and are
+    easy."""
     nothing: Roc
 
     def numbers(self) -> tuple[Number, ...]:
         """The calibration errors, and the area under the curve."""
+        same = "0: p is the share"
+        apart = f"“nothing here matches”, AUROC, {self.nothing.nothing}"
         return (
-            Number("expected calibration error, all pairs", self.error, "0: p is the share"),
-            Number(
-                f"the same, pairs with p of {LIKELY} or more",
-                self.error_likely,
-                "0: p is the share",
-            ),
-            Number(
-                f"“nothing here matches”, AUROC, {self.nothing.nothing}",
-                self.nothing.auroc,
-                "1: always told apart; 0.5: chance",
-            ),
+            Number("expected calibration error, all pairs", self.error, same),
+            Number(f"the same, pairs with p of {LIKELY} or more", self.error_likely, same),
+            Number(apart, self.nothing.auroc, "1: always told apart; 0.5: chance"),
         )
 
 
 @registry.register("calibration")
 @dataclass(frozen=True)
-class Calibration(Analysis[Reliability]):
+class CalibrationAnalysis(Analysis[Reliability]):
     """Reliability of the match probability over all pairs, and "nothing here matches".
 
     A drawn dataset writes `unmatched` captions that match no image; elsewhere each caption is asked
@@ -91,27 +83,27 @@ class Calibration(Analysis[Reliability]):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Reliability:
         """Over all pairs, in blocks."""
-        score, found = subject.model.score(), subject.embedded
-        counted = Counted(self.bins)
+        score, split = subject.model.score(), subject.embedded
+        counted = Calibration(self.bins)
         with_matches, without = [], []
-        for rows, block in score.blocks(found.captions, found.images):
+        for rows, block in score.blocks(split.captions, split.images):
             p, truth = _probability(block), subject.matches[rows].dense()
             counted.add(p, truth)
             with_matches.append(p.max(1))
             without.append(np.where(truth, 0.0, p).max(1))
-            progress("captions", rows.stop, len(found.captions))
-        asked = subject.matches.answerable
-        best = np.concatenate(with_matches)[asked]
-        if (written := found.dataset.unmatched(self.unmatched)) is not None:
+            progress("captions", rows.stop, len(split.captions))
+        answerable = subject.matches.answerable
+        best = np.concatenate(with_matches)[answerable]
+        if (written := split.dataset.unmatched(self.unmatched)) is not None:
             captions = subject.model.encode_captions(written.captions)
-            nothing = best_of_each(score, captions, found.images)
-            return _summed(counted, roc(WRITTEN, best, nothing))
-        return _summed(counted, roc(WITHHELD, best, np.concatenate(without)[asked]))
+            nothing = best_of_each(score, captions, split.images)
+            return _summary(counted, roc(WRITTEN, best, nothing))
+        return _summary(counted, roc(WITHHELD, best, np.concatenate(without)[answerable]))
 
     @style.styled
     def draw(self, result: Reliability, images: object = None) -> style.Figure:
         """p against the share that matches, with how many pairs there are; and the ROC curve."""
-        figure = style.blank(6.4, 3.6)
+        figure = style.blank(style.WIDTH, 3.6)
         left, right = style.divided(figure, widths=(1, 1))
         upper, lower = style.panels_of(left, 2, sharex=True, height_ratios=(3, 1))
         _reliability(upper, result)
@@ -134,16 +126,16 @@ def roc(
 ) -> Roc:
     """The curve by thresholds from the highest to the lowest, thinned to about `points`."""
     thresholds = np.unique(np.concatenate([matched, unmatched]))[::-1]
-    places = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()
-    kept = thresholds[places.astype(np.int64)]
+    rows = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()
+    some = thresholds[rows.astype(np.int64)]
     shares = [
-        1 - np.searchsorted(np.sort(values), kept) / len(values) for values in (unmatched, matched)
+        1 - np.searchsorted(np.sort(values), some) / len(values) for values in (unmatched, matched)
     ]
-    alarms, found = (tuple(np.concatenate([[0.0], share]).tolist()) for share in shares)
-    return Roc(nothing, len(matched), len(unmatched), alarms, found, auroc(matched, unmatched))
+    alarms, hits = (tuple(np.concatenate([[0.0], share]).tolist()) for share in shares)
+    return Roc(nothing, len(matched), len(unmatched), alarms, hits, auroc(matched, unmatched))
 
 
-def _summed(counted: Counted, nothing: Roc) -> Reliability:
+def _summary(counted: Calibration, nothing: Roc) -> Reliability:
     some = counted.count > 0
     confidence, true = (
         part[some] / counted.count[some] for part in (counted.confidence, counted.true)

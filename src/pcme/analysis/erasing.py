@@ -7,19 +7,10 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from pcme.analysis.base import (
-    PIXELS,
-    PIXELS_OR_WORDS,
-    SIGMA,
-    WORDS,
-    Analysis,
-    Number,
-    Result,
-    Subject,
-    registry,
-)
+from pcme.analysis.base import CONTENT, PIXELS, SIGMA, WORDS, Analysis, Number, Result, registry
 from pcme.core.progress import Progress, part_of, silent
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
+from pcme.evaluation.subject import Subject
 from pcme.plots import charts, style
 from pcme.uncertainty.perturbation import RATIOS, perturbed_captions, perturbed_images, sample_items
 
@@ -34,8 +25,8 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Spoiling:
-    """Mean log σ of some items, spoiled in one way more and more."""
+class PerturbationCurve:
+    """Mean log σ of some items under one kind of growing perturbation."""
 
     way: str
     of: str
@@ -52,22 +43,22 @@ class Spoiling:
 
     @property
     def name(self) -> str:
-        """What is done to the items."""
+        """The kind of perturbation."""
         return NAMES[self.way]
 
 
 @dataclass(frozen=True)
-class Spoilings(Result):
-    """σ under every kind of spoiling that the data allows."""
+class PerturbationCurves(Result):
+    """σ under every kind of perturbation that the data allows."""
 
-    curves: tuple[Spoiling, ...]
+    curves: tuple[PerturbationCurve, ...]
 
     def numbers(self) -> tuple[Number, ...]:
-        """How σ goes with the ratio, and how many items rise, of each kind."""
+        """Per kind, the correlation of σ with the ratio, and the share of items that rise."""
         return tuple(
-            Number(f"{what}, {curve.name}", found.value, meaning, found.low, found.high)
+            Number.of(f"{what}, {curve.name}", value, meaning)
             for curve in self.curves
-            for what, found, meaning in (
+            for what, value, meaning in (
                 ("ρ of σ and ratio", curve.correlation, "1: the more is gone, the wider"),
                 ("share wider at half", curve.rises, "1: all of them"),
             )
@@ -76,10 +67,10 @@ class Spoilings(Result):
 
 @registry.register("erasing")
 @dataclass(frozen=True)
-class Erasing(Analysis[Spoilings]):
+class ErasingAnalysis(Analysis[PerturbationCurves]):
     """Mean log σ against erased pixels, replaced, deleted and appended words. Paper: Fig. 7."""
 
-    needs = (SIGMA, PIXELS_OR_WORDS)
+    needs = (SIGMA, CONTENT)
     reading = (
         "Each line is the mean over items that are spoiled more and more; the band holds the "
         "middle half of them. σ that means ambiguity rises, except that <unk> added to a whole "
@@ -91,8 +82,8 @@ class Erasing(Analysis[Spoilings]):
     def __post_init__(self) -> None:
         self._at_least(2, "items")
 
-    def compute(self, subject: Subject, progress: Progress = silent) -> Spoilings:
-        """Captions in three ways and images in one, where there are words and pixels."""
+    def compute(self, subject: Subject, progress: Progress = silent) -> PerturbationCurves:
+        """Three kinds for captions and one for images, where there are words and pixels."""
         model, dataset = subject.model, subject.embedded.dataset
         captions, images = sample_items(dataset, captions=self.items, images=self.items)
         jobs: dict[str, Callable[..., Float64[np.ndarray, "n r"]]] = {}
@@ -101,17 +92,17 @@ class Erasing(Analysis[Spoilings]):
                 jobs[way] = partial(perturbed_captions, model, dataset, captions, way)
         if PIXELS.lacking(subject) is None:
             jobs["erased"] = partial(perturbed_images, model, dataset, images)
-        curves: list[Spoiling] = []
+        curves: list[PerturbationCurve] = []
         for way, job in jobs.items():
             widths = job(progress=part_of(progress, len(curves), len(jobs)))
             items = images if way == "erased" else captions
             clusters = subject.clusters if way == "erased" else subject.caption_clusters
             curves.append(curve(way, widths, clusters[items]))
-        return Spoilings(tuple(curves))
+        return PerturbationCurves(tuple(curves))
 
     @style.styled
-    def draw(self, result: Spoilings, images: object = None) -> style.Figure:
-        """Mean log σ against what is spoiled: a panel for captions, one for images."""
+    def draw(self, result: PerturbationCurves, images: object = None) -> style.Figure:
+        """Mean log σ against the ratio: one panel for captions, one for images."""
         kinds = {of: [c for c in result.curves if c.of == of] for of in ("captions", "images")}
         shown = {of: curves for of, curves in kinds.items() if curves}
         figure, panels = style.grid(1, len(shown), height=3.7)
@@ -123,13 +114,13 @@ class Erasing(Analysis[Spoilings]):
 
 def curve(
     way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarray, " n"]
-) -> Spoiling:
-    """What the widths of n items at RATIOS come to."""
+) -> PerturbationCurve:
+    """The curve of n items from their mean log σ at RATIOS."""
     low, high = np.quantile(widths, (0.25, 0.75), axis=0)
     ratios = np.broadcast_to(RATIOS, widths.shape)
     pooled = spearman(widths.ravel(), ratios.ravel())
     rises = (widths[:, HALF] > widths[:, 0]).astype(np.float64)
-    return Spoiling(
+    return PerturbationCurve(
         way,
         "images" if way == "erased" else "captions",
         len(widths),
@@ -142,13 +133,13 @@ def curve(
     )
 
 
-def _panel(axes: style.Axes, of: str, curves: list[Spoiling], first: int) -> None:
+def _panel(axes: style.Axes, of: str, curves: list[PerturbationCurve], first: int) -> None:
     charts.add_lines(axes, [_line(curve) for curve in curves], first=first)
     share = "words spoiled (% of the caption)" if of == "captions" else "pixels erased (%)"
     axes.set(title=f"{curves[0].items:,} {of}", xlabel=share)
     style.legend_below(axes)
 
 
-def _line(curve: Spoiling) -> charts.Line:
+def _line(curve: PerturbationCurve) -> charts.Line:
     name = f"{curve.name}, {100 * curve.rises.value:.0f} % wider at half"
     return charts.Line(name, [100 * r for r in curve.ratio], curve.mean, curve.low, curve.high)

@@ -49,6 +49,26 @@ def cover(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, " n"]:
     return share
 
 
+def pair_covers(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, "3 n"]:
+    """Per pair: inner in outer, outer in inner, inner in the outer of the next pair."""
+    elsewhere = outer[[*range(1, len(outer)), 0]]
+    return np.stack([cover(inner, outer), cover(outer, inner), cover(inner, elsewhere)])
+
+
+def cover_margin(covers: Float64[np.ndarray, "*k 3 n"]) -> Float64[np.ndarray, "*k n"]:
+    """The first cover minus the larger of the others."""
+    return np.asarray(covers[..., 0, :] - covers[..., 1:, :].max(-2))
+
+
+def least_favourable(
+    candidates: Sequence[Float64[np.ndarray, "3 n"]],
+) -> Float64[np.ndarray, "3 n"]:
+    """Per pair, the covers with the smallest margin."""
+    stacked = np.stack(candidates)
+    worst = cover_margin(stacked).argmin(0)
+    return np.asarray(np.take_along_axis(stacked, worst[None, None], axis=0)[0])
+
+
 def project(
     items: Sequence[tuple[str, Gaussian]], plane: Float64[np.ndarray, "2 d"]
 ) -> tuple[Shape, ...]:

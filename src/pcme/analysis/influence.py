@@ -1,4 +1,4 @@
-"""influence: what does each word of a caption do to σ and to the match?"""
+"""influence: how does each word of a caption change σ and the match?"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,21 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.analysis.base import (
-    PROBABILITY,
-    SIGMA,
-    WORDS,
-    Analysis,
-    Number,
-    Result,
-    Subject,
-    registry,
-)
+from pcme.analysis.base import PROBABILITY, SIGMA, WORDS, Analysis, Number, Result, registry
 from pcme.core.progress import Progress, silent
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
+from pcme.evaluation.subject import Subject
 from pcme.plots import style
 from pcme.uncertainty.perturbation import embed_words
 from pcme.uncertainty.sigma import mean_log_sigma
@@ -30,27 +22,27 @@ ENDS_SHOWN = 9
 """Words from either end of the list."""
 
 SHORTEST = 3
-"""Words of a caption that can lose one."""
+"""Captions with fewer words are left out."""
 SHOWN = range(5, 15)
-"""Words of a caption that is shown."""
+"""How many words an example may have."""
 
 
 @dataclass(frozen=True)
-class Left:
-    """A caption, and what changes as each of its words is left out."""
+class LeaveOneOut:
+    """A caption, and the changes as each of its words is left out."""
 
     words: tuple[str, ...]
     log_sigma: tuple[float, ...]
-    """The change of mean log σ: above 0, the word made the caption narrower."""
+    """The change of mean log σ, per word: above 0, the word makes the caption narrower."""
     log_p: tuple[float, ...]
-    """The change of log p with the caption's own image: below 0, the word made it match."""
+    """The change of log p with the caption's own image: below 0, the word makes it match."""
     p: float
     """The match probability of the whole caption with its own image."""
 
 
 @dataclass(frozen=True)
 class WordInfluence:
-    """The mean changes over all captions that were looked at and have the word."""
+    """The mean changes over the captions that have the word."""
 
     word: str
     times: int
@@ -60,43 +52,37 @@ class WordInfluence:
 
 @dataclass(frozen=True)
 class WordInfluences(Result):
-    """What words do, on average and in some captions."""
+    """The effects of words, on average and in some captions."""
 
     captions: int
     words: tuple[WordInfluence, ...]
     """Those seen at least `least` times, from those that narrow most to those that widen most."""
-    examples: tuple[Left, ...]
+    examples: tuple[LeaveOneOut, ...]
     widens: Estimate
     """The share of words without which a caption is wider."""
     together: Estimate
     """Spearman's ρ of the two changes over all words of all captions."""
 
     def numbers(self) -> tuple[Number, ...]:
-        """How often a lost word widens, and whether words that narrow also make the match."""
+        """How often a missing word widens, and whether words that narrow also make the match."""
         return (
-            Number(
-                "share of words without which σ is larger",
-                self.widens.value,
-                "1: every word narrows",
-                self.widens.low,
-                self.widens.high,
+            Number.of(
+                "share of words without which σ is larger", self.widens, "1: every word narrows"
             ),
-            Number(
+            Number.of(
                 "ρ of the changes of σ and of log p",
-                self.together.value,
+                self.together,
                 "-1: the words that narrow are those that make the match",
-                self.together.low,
-                self.together.high,
             ),
         )
 
 
 @registry.register("influence")
 @dataclass(frozen=True)
-class Influence(Analysis[WordInfluences]):
+class InfluenceAnalysis(Analysis[WordInfluences]):
     """Leave one word out: the change of σ and of the match probability.
 
-    `captions` of three words or more are looked at, with the image each was written for.
+    A sample of `captions` with three words or more, each with the image it was written for.
     """
 
     needs = (SIGMA, PROBABILITY, WORDS)
@@ -114,15 +100,14 @@ class Influence(Analysis[WordInfluences]):
         self._at_least(1, "captions", "least", "examples")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> WordInfluences:
-        """Of some captions, chosen at random but always the same."""
+        """Over a fixed random sample of captions."""
         dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
         order = numpy_stream(0, "influence").permutation(len(dataset.captions)).tolist()
         sentences = ((i, split(dataset.captions[i])) for i in order)
         chosen = [(i, words) for i, words in sentences if len(words) >= SHORTEST][: self.captions]
         if not chosen:
             raise DataError(
-                f"{dataset.where} has no caption of {SHORTEST} words or more - there is nothing "
-                "to leave out"
+                f"{dataset.where}: no caption has {SHORTEST} words or more. Choose another split."
             )
         left = []
         for done, (i, words) in enumerate(chosen, start=1):
@@ -148,7 +133,7 @@ class Influence(Analysis[WordInfluences]):
             )
         return figure
 
-    def _summed(self, left: Sequence[Left], clusters: np.ndarray) -> WordInfluences:
+    def _summed(self, left: Sequence[LeaveOneOut], clusters: np.ndarray) -> WordInfluences:
         changes = defaultdict(list)
         for found in left:
             for word, *change in zip(found.words, found.log_sigma, found.log_p, strict=True):
@@ -171,15 +156,15 @@ class Influence(Analysis[WordInfluences]):
         )
 
 
-def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> Left:
-    """The changes that come with the loss of each word of one caption."""
+def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> LeaveOneOut:
+    """The changes as each word of one caption is left out."""
     variants = [list(words), *(_without(words, place) for place in range(len(words)))]
     embedded = embed_words(subject.model, variants)
     widths = mean_log_sigma(embedded)
     log_p: Float64[np.ndarray, " v"] = np.asarray(
         subject.model.score()(embedded, image), np.float64
     )[:, 0]
-    return Left(
+    return LeaveOneOut(
         tuple(words),
         tuple((widths[1:] - widths[0]).tolist()),
         tuple((log_p[1:] - log_p[0]).tolist()),
@@ -191,9 +176,8 @@ def _without(words: Sequence[str], place: int) -> list[str]:
     return [*words[:place], *words[place + 1 :]]
 
 
-def _telling(left: Sequence[Left], count: int) -> list[Left]:
-    """Captions that fit into a picture and are matched: those in which one word does most, and
-    in each another word."""
+def _telling(left: Sequence[LeaveOneOut], count: int) -> list[LeaveOneOut]:
+    """Short captions with a good match in which one word changes most, each another word."""
     short = [found for found in left if len(found.words) in SHOWN] or list(left)
     ordered = sorted(short, key=lambda found: -max(found.log_sigma) * found.p)
     by_word = {found.words[int(np.argmax(found.log_sigma))]: found for found in reversed(ordered)}
@@ -213,7 +197,7 @@ def _words(axes: style.Axes, words: Sequence[WordInfluence]) -> None:
     axes.set(title="words, on average", xlabel="change of mean log σ", ylabel="word (captions)")
 
 
-def _example(axes: style.Axes, example: Left) -> None:
+def _example(axes: style.Axes, example: LeaveOneOut) -> None:
     places = range(len(example.words))
     axes.barh(
         [place - 0.2 for place in places], example.log_sigma, color=style.PALETTE[0], height=0.36,

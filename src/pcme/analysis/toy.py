@@ -36,7 +36,7 @@ CLASSES = (
 """The paper's nine: swimming birds, small birds, woodpeckers. Paper: §C.3."""
 
 GENERIC = -1
-"""The class of the caption that fits all."""
+"""The class of the caption that matches all images."""
 
 SCALE, SHIFT, PRIOR = 10.0, 5.0, 0.02
 """a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the
@@ -47,8 +47,8 @@ SAMPLES = 7
 
 
 @dataclass(frozen=True)
-class Ellipse:
-    """A Gaussian of the plane and the class it belongs to."""
+class PlaneGaussian:
+    """A Gaussian in the plane and its class."""
 
     klass: int
     x: float
@@ -59,12 +59,12 @@ class Ellipse:
 
 @dataclass(frozen=True)
 class Plane(Result):
-    """What was learned, and how many of the nine class means its ellipses cover."""
+    """The learned Gaussians, and how many of the nine class means their ellipses cover."""
 
-    images: tuple[Ellipse, ...]
-    captions: tuple[Ellipse, ...]
+    images: tuple[PlaneGaussian, ...]
+    captions: tuple[PlaneGaussian, ...]
     """Those of the classes; the generic one is apart."""
-    generic: Ellipse
+    generic: PlaneGaussian
     centres: tuple[tuple[float, float], ...]
     """The mean of the images' means of each class."""
     generic_covers: float
@@ -92,7 +92,7 @@ class Plane(Result):
 
 @registry.register("toy")
 @dataclass(frozen=True)
-class Toy(Analysis[Plane]):
+class ToyAnalysis(Analysis[Plane]):
     """Nine classes as Gaussians in the plane, and a caption that fits all. Paper: Fig. 5, §C.3."""
 
     reading = (
@@ -112,7 +112,7 @@ class Toy(Analysis[Plane]):
         self._at_least(1, "images", "captions", "steps")
 
     def compute(self, subject: Subject | None, progress: Progress = silent) -> Plane:
-        """A training of its own; of the subject nothing is asked."""
+        """Train the Gaussians; the subject is not used."""
         image_class = torch.arange(len(CLASSES)).repeat_interleave(self.images)
         caption_class = torch.arange(len(CLASSES)).repeat_interleave(self.captions)
         matches = torch.cat(
@@ -159,7 +159,7 @@ def inside(items: Gaussian, points: Float[Tensor, "p 2"], share: float) -> Bool[
 
 
 def _start(count: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:
-    """Means near the middle, σ = 1: what is narrow at first stays where it is."""
+    """Means near the centre, σ = 1: Gaussians that start narrow stay where they are."""
     means = torch.randn(count, 2, generator=generator) / 2
     return nn.Parameter(means), nn.Parameter(torch.zeros(count, 2))
 
@@ -202,12 +202,12 @@ def _summed(
     )
 
 
-def _ellipses(items: Gaussian, classes: Tensor) -> tuple[Ellipse, ...]:
+def _ellipses(items: Gaussian, classes: Tensor) -> tuple[PlaneGaussian, ...]:
     rows = torch.cat([items.mean, items.sigma], 1).double().tolist()
-    return tuple(Ellipse(c, *row) for c, row in zip(classes.tolist(), rows, strict=True))
+    return tuple(PlaneGaussian(c, *row) for c, row in zip(classes.tolist(), rows, strict=True))
 
 
-def _panel(axes: style.Axes, title: str, items: Sequence[Ellipse], result: Plane) -> None:
+def _panel(axes: style.Axes, title: str, items: Sequence[PlaneGaussian], result: Plane) -> None:
     for item in items:
         colour, dash = _looks(item.klass)
         axes.add_patch(_oval(item, 0.5, edgecolor=colour, linestyle=dash, linewidth=1))
@@ -219,7 +219,7 @@ def _panel(axes: style.Axes, title: str, items: Sequence[Ellipse], result: Plane
     axes.autoscale_view()
 
 
-def _oval(item: Ellipse, share: float, **looks: object) -> style.Ellipse:
+def _oval(item: PlaneGaussian, share: float, **looks: object) -> style.Ellipse:
     size = 2 * radius(share)
     return style.ellipse(
         (item.x, item.y),

@@ -1,6 +1,6 @@
-"""truth: does σ, and does Σ p, know how many images a caption fits?
+"""truth: do σ and Σ p know how many images a caption matches?
 
-What the paper could not ask: its datasets do not say. Aviary does, exactly; CUB does by class.
+Not in the paper, whose datasets do not say. Aviary does, exactly; CUB does by class.
 """
 
 from dataclasses import dataclass
@@ -20,87 +20,74 @@ from pcme.uncertainty.sigma import mean_log_sigma
 LABELS = {"width": "mean log σ of the caption", "expected": "Σ p over all images"}
 TITLES = {"width": "σ", "expected": "expected matches"}
 LEAST = 0.1
-"""Expected numbers below this are drawn here: on a logarithmic axis there is no room for 0."""
+"""Smaller expected numbers are drawn here: a logarithmic axis has no 0."""
 
 DECADE = 10
-"""Numbers that differ less are not worth a logarithmic axis, which would have no tick."""
+"""Numbers within this factor get a linear axis: a logarithmic one would have no tick."""
 
 FEWEST = 5
-"""Captions that make a group; fewer are not shown."""
+"""Smaller groups are not shown."""
 
 Values = Float64[np.ndarray, " m"]
-"""A number for each caption."""
+"""One number per caption."""
 Groups = Float64[np.ndarray, " g"]
-"""A number for each group of captions."""
+"""One number per group of captions."""
 
 
 @dataclass(frozen=True)
-class Point:
-    """A caption: how many images it fits, and what the model says."""
+class CaptionPoint:
+    """A caption: how many images it matches, and the model's value."""
 
     matches: int
     says: float
 
 
 @dataclass(frozen=True)
-class Against:
-    """Something the model says of captions, against the number of images they fit."""
+class VersusMatches:
+    """A value of the model per caption, against the number of images it matches."""
 
     says: str
     """ "width" (mean log σ) or "expected" (Σ p over all images)."""
-    points: tuple[Point, ...]
-    """Some of the captions, at random, to be drawn."""
+    points: tuple[CaptionPoint, ...]
+    """A random sample of the captions, for the figure."""
     matches: tuple[float, ...]
     low: tuple[float, ...]
     middle: tuple[float, ...]
     high: tuple[float, ...]
-    """Captions in groups of rising matches: their mean, and the quartiles of what is said."""
+    """Groups of rising matches: their mean, and the quartiles of the model's values."""
     correlation: Estimate
 
 
 @dataclass(frozen=True)
 class MatchTruth(Result):
-    """What the model says of how much a caption fits, against the truth."""
+    """The model's σ and Σ p against the number of matches."""
 
     captions: int
     images: int
-    width: Against | None
-    expected: Against
+    width: VersusMatches | None
+    expected: VersusMatches
     factor: Estimate
-    """By how much Σ p is off, as a factor: exp(mean |log(Σp / matches)|)."""
+    """The typical factor between Σ p and the truth: exp(mean |log(Σp / matches)|)."""
 
     def numbers(self) -> tuple[Number, ...]:
-        """Spearman's ρ of both, and how far Σ p is off."""
-        rho = "ρ of {} and how many images a caption fits"
-        known = [("σ", self.width), ("Σ p", self.expected)]
+        """Spearman's ρ of both, and the typical factor of Σ p."""
+        meaning = "1: the same order; 0: it says nothing of it"
         return (
             *(
-                Number(
-                    rho.format(name),
-                    said.correlation.value,
-                    "1: the same order; 0: it says nothing of it",
-                    said.correlation.low,
-                    said.correlation.high,
-                )
-                for name, said in known
-                if said is not None
+                Number.of(f"ρ of {name} and how many images a caption fits", p.correlation, meaning)
+                for name, p in (("σ", self.width), ("Σ p", self.expected))
+                if p is not None
             ),
-            Number(
-                "Σ p is off by a factor of",
-                self.factor.value,
-                "1: exact",
-                self.factor.low,
-                self.factor.high,
-            ),
+            Number.of("Σ p is off by a factor of", self.factor, "1: exact"),
         )
 
 
 @registry.register("truth")
 @dataclass(frozen=True)
-class Truth(Analysis[MatchTruth]):
-    """σ and Σ p of a caption against the number of images it truly fits.
+class TruthAnalysis(Analysis[MatchTruth]):
+    """σ and Σ p of a caption against the number of images it truly matches.
 
-    `shown` captions are kept to be drawn; the figures are of all of them.
+    The figure shows a sample of `shown` captions; the numbers are of all of them.
     """
 
     needs = (PROBABILITY,)
@@ -118,19 +105,19 @@ class Truth(Analysis[MatchTruth]):
         self._at_least(1, "shown")
 
     def obstacle(self, subject: Subject) -> str | None:
-        """Where every caption fits as many images as all others there is nothing to compare."""
-        if (found := super().obstacle(subject)) is not None:
-            return found
+        """A split in which all captions match equally many images has nothing to compare."""
+        if (obstacle := super().obstacle(subject)) is not None:
+            return obstacle
         counts = subject.dataset.multiplicity()
         if len(counts) and np.ptp(counts) == 0:
             return (
-                f"needs captions that fit differently many images - in {subject.dataset.where} "
-                f"each fits {counts[0]}"
+                f"needs captions that match differently many images, in {subject.dataset.where} "
+                f"each matches {counts[0]}"
             )
         return None
 
     def compute(self, subject: Subject, progress: Progress = silent) -> MatchTruth:
-        """Of all captions that fit any image."""
+        """Over all captions that match any image."""
         found, score = subject.embedded, subject.model.score()
         expected = expected_matches(score, found.captions, found.images, progress)
         counts, clusters = subject.matches.counts, subject.caption_clusters
@@ -149,11 +136,11 @@ class Truth(Analysis[MatchTruth]):
 
     @style.styled
     def draw(self, result: MatchTruth, images: object = None) -> style.Figure:
-        """σ, where there is one, and Σ p against the number of images a caption fits."""
-        known = [said for said in (result.width, result.expected) if said is not None]
+        """σ, where there is one, and Σ p against the number of images a caption matches."""
+        known = [part for part in (result.width, result.expected) if part is not None]
         figure, panels = style.grid(1, len(known), height=3.3)
-        for axes, said in zip(panels, known, strict=True):
-            _panel(axes, said)
+        for axes, part in zip(panels, known, strict=True):
+            _panel(axes, part)
         return figure
 
     def _against(
@@ -162,15 +149,15 @@ class Truth(Analysis[MatchTruth]):
         values: Values,
         counts: Int64[np.ndarray, " m"],
         clusters: Int64[np.ndarray, " m"],
-    ) -> Against:
+    ) -> VersusMatches:
         some = counts > 0
         values, counts, clusters = values[some], counts[some], clusters[some]
         drawn = np.sort(numpy_stream(0, "truth").permutation(len(values))[: self.shown])
         pairs = zip(counts[drawn].tolist(), values[drawn].tolist(), strict=True)
         matches, low, middle, high = grouped(counts, values, self.groups)
-        return Against(
+        return VersusMatches(
             says,
-            tuple(Point(*pair) for pair in pairs),
+            tuple(CaptionPoint(*pair) for pair in pairs),
             tuple(matches.tolist()),
             tuple(low.tolist()),
             tuple(middle.tolist()),
@@ -182,7 +169,7 @@ class Truth(Analysis[MatchTruth]):
 def expected_matches(
     score: Score, captions: Embedding, images: Embedding, progress: Progress = silent
 ) -> Values:
-    """Σ p over all images, of each caption: how many the model expects to match."""
+    """Σ p over all images, per caption: how many matches the model expects."""
     sums = []
     for rows, block in score.blocks(captions, images):
         sums.append(np.exp(np.asarray(block, np.float64)).sum(1))
@@ -193,7 +180,7 @@ def expected_matches(
 def grouped(
     counts: Int64[np.ndarray, " m"], values: Values, groups: int
 ) -> tuple[Groups, Groups, Groups, Groups]:
-    """(mean count, quartiles of the values) of captions whose counts are about alike.
+    """(mean count, quartiles of the values) per group of captions with similar counts.
 
     Groups are equally wide in log count, and hold at least five captions.
     """
@@ -206,7 +193,7 @@ def grouped(
     return np.array([counts[part].mean() for part in kept]), low, middle, high
 
 
-def _panel(axes: style.Axes, said: Against) -> None:
+def _panel(axes: style.Axes, said: VersusMatches) -> None:
     logs = said.says == "expected"
     x = np.array([point.matches for point in said.points], np.float64)
     y = np.array([max(point.says, LEAST) if logs else point.says for point in said.points])

@@ -1,4 +1,4 @@
-"""variances: does σ need a number for each dimension? Paper: §D, "DoF for σ"."""
+"""variances: does σ need one number per dimension? Paper: §D, "DoF for σ"."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,11 @@ from pcme.plots import charts, style
 
 @dataclass(frozen=True)
 class Shares:
-    """What log σ varies with: 1 in all.
+    """The shares of the variance of log σ, 1 in all.
 
     `item`: some items are wider than others, in all dimensions alike (all that an isotropic σ can
-    say); `dimension`: some dimensions are wider than others, for all items alike; `shape`: the
-    rest, each item's own shape.
+    express); `dimension`: some dimensions are wider than others, for all items alike; `shape`: the
+    rest, the shape of each item.
     """
 
     item: float
@@ -33,20 +33,20 @@ class Shares:
 
 @dataclass(frozen=True)
 class Profile:
-    """The variances of one kind of item, dimension by dimension, the largest first."""
+    """The variances of images or captions per dimension, the largest first."""
 
     of: str
     mean: tuple[float, ...]
-    """Mean σ² of each dimension, sorted."""
+    """Mean σ² per dimension, sorted."""
     low: tuple[float, ...]
     high: tuple[float, ...]
     """The middle 80 % of the items in the same dimensions."""
     equal_volume: float
     """The σ² of an isotropic Gaussian with the same log volume on average."""
     isotropic: float | None
-    """Mean σ² of a model that was trained with one σ an item, where one was given."""
+    """Mean σ² of a model that was trained with one σ per item, where one is given."""
     sphericity: float
-    """Geometric over arithmetic mean of an item's σ², averaged over items: 1 is a ball."""
+    """Geometric over arithmetic mean of σ², averaged over items: 1 is a ball."""
     shares: Shares
 
 
@@ -57,7 +57,7 @@ class VarianceProfiles(Result):
     profiles: tuple[Profile, ...]
 
     def numbers(self) -> tuple[Number, ...]:
-        """How far from a ball, and what σ varies with."""
+        """How far from a ball, and the shares of σ's variance."""
         return tuple(
             Number(f"{what}, {profile.of}", value, meaning)
             for profile in self.profiles
@@ -72,8 +72,8 @@ class VarianceProfiles(Result):
 
 @registry.register("variances")
 @dataclass(frozen=True)
-class Variances(Analysis[VarianceProfiles]):
-    """Sorted variances against the isotropic one, and what σ varies with. Paper: §D.
+class VariancesAnalysis(Analysis[VarianceProfiles]):
+    """Sorted variances against the isotropic one, and the shares of σ's variance. Paper: §D.
 
     `isotropic` may name the folder of a run of method pcme-isotropic, to compare with.
     """
@@ -87,13 +87,13 @@ class Variances(Analysis[VarianceProfiles]):
 
     isotropic: str = ""
     items: int = 2000
-    """So many of either kind are looked at, at random but always the same."""
+    """The size of a fixed random sample of either kind."""
 
     def __post_init__(self) -> None:
         self._at_least(2, "items")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> VarianceProfiles:
-        """Of images and of captions."""
+        """Images and captions."""
         sides = {"images": self._some(subject.images), "captions": self._some(subject.captions)}
         others = self._others(subject, progress)
         return VarianceProfiles(
@@ -102,7 +102,7 @@ class Variances(Analysis[VarianceProfiles]):
 
     @style.styled
     def draw(self, result: VarianceProfiles, images: object = None) -> style.Figure:
-        """Sorted variances, a panel for images and one for captions, on one scale."""
+        """Sorted variances, one panel for images and one for captions, on one scale."""
         figure, panels = style.grid(1, len(result.profiles), height=3.2)
         for place, (axes, profile) in enumerate(zip(panels, result.profiles, strict=True)):
             _panel(axes, profile, style.PALETTE[place])
@@ -115,7 +115,7 @@ class Variances(Analysis[VarianceProfiles]):
         return items[drawn.tolist()]
 
     def _others(self, subject: Subject, progress: Progress) -> dict[str, float]:
-        """Mean σ² of the run that was given, on the same split."""
+        """Mean σ² of the isotropic run, on the same split."""
         if not self.isotropic:
             return {}
         found = embed(
@@ -128,7 +128,7 @@ class Variances(Analysis[VarianceProfiles]):
 
 
 def profile(of: str, items: Gaussian, isotropic: float | None) -> Profile:
-    """The variances of some items."""
+    """The profile of some items."""
     variance = items.variance.double().numpy()
     order = np.argsort(-variance.mean(0), kind="stable")
     low, high = np.quantile(variance, (0.1, 0.9), axis=0)
@@ -164,7 +164,7 @@ def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:
 def _one_variance(run: str, items: Embedding) -> float:
     if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
         raise ConfigError(
-            f"{run} does not have one sigma an item - give a run of method pcme-isotropic"
+            f"{run}: must have one sigma per item. Give a run of method pcme-isotropic."
         )
     return float(items.variance[:, 0].double().mean())
 

@@ -1,4 +1,4 @@
-"""words: which words stand in narrow captions, and which in wide ones? Paper: §F.2."""
+"""words: which words occur in narrow captions, and which in wide ones? Paper: §F.2."""
 
 import math
 from collections import Counter, defaultdict
@@ -22,19 +22,19 @@ LISTS, ENDS = 2.3, 3.4
 
 
 @dataclass(frozen=True)
-class Weighed:
-    """A word of a bin: in how many captions it stands, and its TF-IDF."""
+class WeightedWord:
+    """A word of a bin: in how many captions it occurs, and its TF-IDF."""
 
     word: str
     captions: int
     weight: float
     lift: float = 1.0
-    """How many times as often it stands here as in all captions."""
+    """Its frequency here over that in all captions."""
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A word, in how many captions it stands, and how wide the items are that have it.
+class RankedWord:
+    """A word, in how many captions it occurs, and how wide the items are that have it.
 
     `place` is the mean share of items that are narrower: 0 for the narrowest, 1 for the widest.
     """
@@ -46,22 +46,22 @@ class Placed:
 
 @dataclass(frozen=True)
 class BinWords:
-    """The words of greatest weight in the captions of one bin of σ."""
+    """The words of the largest weight in the captions of one bin of σ."""
 
     width: float
     captions: int
-    words: tuple[Weighed, ...]
+    words: tuple[WeightedWord, ...]
 
 
 @dataclass(frozen=True)
 class SideWords:
-    """The words of images (those of their own captions) or of captions, bin by bin."""
+    """The words of images (those of their captions) or of captions, bin by bin."""
 
     of: str
     bins: tuple[BinWords, ...]
-    narrowest: tuple[Placed, ...]
-    widest: tuple[Placed, ...]
-    """The words of the narrowest and of the widest company."""
+    narrowest: tuple[RankedWord, ...]
+    widest: tuple[RankedWord, ...]
+    """The words whose items are the narrowest and the widest."""
     length: Estimate
     """Spearman's ρ of mean log σ with the number of words (of an image: in all its captions)."""
 
@@ -73,14 +73,12 @@ class WordBins(Result):
     sides: tuple[SideWords, ...]
 
     def numbers(self) -> tuple[Number, ...]:
-        """Whether those who say more are narrower."""
+        """Whether items with more words are narrower."""
         return tuple(
-            Number(
+            Number.of(
                 f"ρ of σ and number of words, {side.of}",
-                side.length.value,
+                side.length,
                 "below 0: what says more is narrower",
-                side.length.low,
-                side.length.high,
             )
             for side in self.sides
         )
@@ -88,10 +86,10 @@ class WordBins(Result):
 
 @registry.register("words")
 @dataclass(frozen=True)
-class Words(Analysis[WordBins]):
+class WordsAnalysis(Analysis[WordBins]):
     """The words of each bin of σ by TF-IDF, of images and of captions. Paper: §F.2.
 
-    Words that stand in fewer than `least` captions are not among the narrowest and widest.
+    WordsAnalysis that stand in fewer than `least` captions are not among the narrowest and widest.
     """
 
     needs = (SIGMA, WORDS)
@@ -111,7 +109,7 @@ class Words(Analysis[WordBins]):
         self._at_least(1, "top", "least")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> WordBins:
-        """Images with the words of their own captions, and captions with their own."""
+        """Images with the words of their captions, and captions with their own."""
         dataset = subject.embedded.dataset
         texts = [frozenset(tokenise(text)) for text in dataset.captions]
         lengths = np.array([len(tokenise(text)) for text in dataset.captions], np.float64)
@@ -152,7 +150,7 @@ class Words(Analysis[WordBins]):
         """`owner` is the item of each caption."""
         if len(widths) < self.bins:
             raise DataError(
-                f"{self.bins} bins need as many {of} - got {len(widths)} - --set bins=2"
+                f"bins: {self.bins} need as many {of}, got {len(widths)}. Use fewer: --set bins=2"
             )
         parts = np.array_split(np.argsort(widths, kind="stable"), self.bins)
         bins = tuple(self._bin(widths[part], np.isin(owner, part), texts) for part in parts)
@@ -188,32 +186,32 @@ class Words(Analysis[WordBins]):
         widths: Float64[np.ndarray, " n"],
         owner: Int64[np.ndarray, " m"],
         texts: Sequence[frozenset[str]],
-    ) -> list[Placed]:
-        """Words from the narrowest to the widest company."""
+    ) -> list[RankedWord]:
+        """Words by the mean σ of their items, the narrowest first."""
         share = np.argsort(np.argsort(widths, kind="stable")) / max(len(widths) - 1, 1)
         total: defaultdict[str, float] = defaultdict(float)
         for item, words in zip(owner.tolist(), texts, strict=True):
             for word in words:
                 total[word] += float(share[item])
         found = [
-            Placed(word, count, total[word] / count)
+            RankedWord(word, count, total[word] / count)
             for word, count in _counts(texts).items()
             if count >= self.least
         ]
         return sorted(found, key=lambda word: (word.place, word.word))
 
 
-def tf_idf(texts: Sequence[frozenset[str]]) -> tuple[Weighed, ...]:
-    """All words by (1 + log n) log(N / n), the greatest first; n of N captions have the word.
+def tf_idf(texts: Sequence[frozenset[str]]) -> tuple[WeightedWord, ...]:
+    """All words by (1 + log n) log(N / n), the largest first; n of N captions have the word.
 
     Paper: §F.2. A bin is a collection of its own: with N and n of all captions, as the formula may
     also be read, every bin would have the same words.
 
     >>> tf_idf([frozenset({"a", "bird"}), frozenset({"a", "jay"}), frozenset({"a", "bird"})])[1]
-    Weighed(word='bird', captions=2, weight=0.686..., lift=1.0)
+    WeightedWord(word='bird', captions=2, weight=0.686..., lift=1.0)
     """
     found = [
-        Weighed(word, n, (1 + math.log(n)) * math.log(len(texts) / n))
+        WeightedWord(word, n, (1 + math.log(n)) * math.log(len(texts) / n))
         for word, n in _counts(texts).items()
     ]
     return tuple(sorted(found, key=lambda word: (-word.weight, word.word)))
@@ -224,10 +222,10 @@ def _counts(texts: Iterable[frozenset[str]]) -> Counter[str]:
 
 
 def _lists(part: style.SubFigure, side: SideWords, colour: str) -> None:
-    longest = max((word.lift for one in side.bins for word in one.words), default=1.0)
+    longest = max((word.lift for words in side.bins for word in words.words), default=1.0)
     panels = style.panels_of(part, 1, len(side.bins))
-    for axes, one in zip(panels, side.bins, strict=True):
-        _list(axes, one, colour)
+    for axes, words in zip(panels, side.bins, strict=True):
+        _list(axes, words, colour)
         axes.set_xlim(0, 1.05 * longest)
     part.suptitle(
         f"{side.of}: words by TF-IDF in bins of σ, the narrowest first", fontsize=9,

@@ -1,0 +1,139 @@
+"""The contact sheet of `extremes`: queries and their hits, images and captions in rows.
+
+Apart from `extremes`, because both together are longer than a file should be.
+"""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from jaxtyping import UInt8
+
+from pcme.data.images.decoding import ImageError
+from pcme.data.sources import ImageSource
+from pcme.plots import style
+
+RIGHT, WRONG = style.PALETTE[2], style.PALETTE[4]
+THUMBNAIL = 160
+"""Pixels per side."""
+ROW, HEADING, SIDE = 0.98, 0.34, 0.86
+"""Inches: the heights of a row and of a heading, and the side of an image."""
+
+
+@dataclass(frozen=True)
+class RetrievedItem:
+    """A hit: its row in the split, its text (of an image: a caption), whether it is relevant."""
+
+    place: int
+    text: str
+    score: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """A query: an image or a caption, by its row in the split, and its hits."""
+
+    place: int
+    id: str
+    text: str
+    """The caption; of an image, one of its captions."""
+    width: float
+    matches: int
+    hits: tuple[RetrievedItem, ...]
+
+
+def draw(
+    image_lists: Mapping[str, tuple[Extreme, ...]],
+    caption_lists: Mapping[str, tuple[Extreme, ...]],
+    images: ImageSource | None,
+) -> style.Figure:
+    """Draw {title: queries}: images with the captions they find, captions with the images."""
+    count = sum(map(len, (*image_lists.values(), *caption_lists.values())))
+    height = count * ROW + (len(image_lists) + len(caption_lists)) * HEADING + 0.1
+    figure = style.blank(style.WIDTH, height, layout=None)
+    sheet = figure.add_axes((0, 0, 1, 1))
+    sheet.set(xlim=(0, style.WIDTH), ylim=(height, 0))
+    sheet.set_axis_off()
+    top = 0.05
+    for lists, draw_row in ((image_lists, _draw_image), (caption_lists, _draw_caption)):
+        for title, items in lists.items():
+            sheet.text(0.1, top + 0.2, title, fontweight="bold", fontsize=9.5, va="center")
+            top += HEADING
+            for item in items:
+                draw_row(sheet, item, top, images)
+                top += ROW
+    return figure
+
+
+def _draw_image(sheet: style.Axes, item: Extreme, top: float, images: ImageSource | None) -> None:
+    """A row of the sheet: an image and the captions it finds."""
+    _draw_pixels(sheet, images, item.place, (0.1, top))
+    _draw_facts(sheet, item, (1.05, top))
+    for number, hit in enumerate(item.hits):
+        line = top + 0.2 + 0.17 * number
+        _draw_mark(sheet, hit, (1.05, line))
+        sheet.text(1.22, line, _wrapped(hit.text, 78, 1), fontsize=8, color=style.INK, va="top")
+
+
+def _draw_caption(sheet: style.Axes, item: Extreme, top: float, images: ImageSource | None) -> None:
+    """A row of the sheet: a caption and the images it finds."""
+    _draw_facts(sheet, item, (0.1, top))
+    sheet.text(0.1, top + 0.22, _wrapped(f"“{item.text}”", 33, 4), fontsize=8, va="top")
+    for number, hit in enumerate(item.hits):
+        _draw_pixels(sheet, images, hit.place, (2.5 + 0.96 * number, top), hit)
+
+
+def _draw_facts(sheet: style.Axes, item: Extreme, corner: tuple[float, float]) -> None:
+    text = f"log σ {style.signed(item.width)}, {item.matches:,} match"
+    sheet.text(corner[0], corner[1] + 0.02, text, fontsize=8, color=style.FAINT, va="top")
+
+
+def _draw_mark(
+    sheet: style.Axes, hit: RetrievedItem, corner: tuple[float, float], **looks: object
+) -> None:
+    mark, colour = ("✓", RIGHT) if hit.right else ("✗", WRONG)
+    sheet.text(
+        *corner, mark, fontsize=8.5, color=colour, va="top", fontweight="bold", **cast("Any", looks)
+    )
+
+
+def _draw_pixels(
+    sheet: style.Axes,
+    images: ImageSource | None,
+    row: int,
+    corner: tuple[float, float],
+    hit: RetrievedItem | None = None,
+) -> None:
+    """An image in a frame; a hit has a mark, and a frame that tells whether it is relevant."""
+    left, top = corner
+    pixels = None if images is None else _pixels(images, row)
+    if pixels is not None:
+        extent = (left, left + SIDE, top + SIDE, top)
+        sheet.imshow(pixels, extent=extent, aspect="auto", interpolation="antialiased")
+    colour = style.FAINT if hit is None else RIGHT if hit.right else WRONG
+    dash, line = ("-", 1.0) if hit is None else ("-" if hit.right else "--", 1.8)
+    looks = {"edgecolor": colour, "linestyle": dash, "linewidth": line}
+    sheet.add_patch(style.rectangle(corner, SIDE, SIDE, fill=False, **looks))
+    if hit is not None:
+        box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+        _draw_mark(sheet, hit, (left + 0.05, top + 0.05), bbox=box)
+    sheet.set(xlim=(0, style.WIDTH), ylim=(sheet.get_ylim()[0], 0))
+
+
+def _pixels(images: ImageSource, row: int) -> UInt8[np.ndarray, "h w 3"] | None:
+    """The central square of an image; None where it cannot be read."""
+    try:
+        image = images.load(row)
+    except ImageError:
+        return None
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    square = image.crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((THUMBNAIL, THUMBNAIL)))
+
+
+def _wrapped(text: str, width: int, lines: int) -> str:
+    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …"))
