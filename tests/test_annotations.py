@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FILES = (
     "test_embedding", "retrieval/test_matches", "retrieval/test_ranking", "retrieval/test_metrics",
-    "studies/real/test_neighbours", "methods/test_likelihood", "scores/test_csd_prob",
+    "studies/real/test_neighbours", "methods/test_likelihood", "scores/test_distances",
     "nn/test_attention", "nn/test_heads",
     "nn/test_towers", "nn/images/test_convnet", "nn/captions/test_gru", "methods/test_vse",
     "methods/test_pvse", "methods/test_infonce", "methods/test_triplets", "methods/test_pcme",

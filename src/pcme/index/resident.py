@@ -47,7 +47,7 @@ class Resident:
 
     @property
     def embedding(self) -> Embedding:
-        """All of them; a view, no copy."""
+        """All items; a view, not a copy."""
         mean = self._mean[: len(self)]
         if self.settings.spread == "none":
             return Points(mean[:, None])

@@ -259,7 +259,7 @@ def _narrow(
 def _log_mean_sigmoid(
     logits: list[Float[Tensor, "*n"]], log_weights: list[float]
 ) -> Float[Tensor, "*n"]:
-    """log Σ_k w_k sigmoid(l_k), one exponential a node and none of a positive number.
+    """log Σ_k w_k sigmoid(l_k), one exponential per node and none of a positive number.
 
     With r the largest logit and v = e^(l−r), sigmoid(l) e^(−min(r, 0)) = v / (α + β v), where
     (α, β) = (1, eʳ) for r < 0 and (e⁻ʳ, 1) otherwise.

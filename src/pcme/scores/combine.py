@@ -1,15 +1,14 @@
 """Queries made of queries: all of these, any of these, this but not that (docs/guide/combine.md).
 
-A query is a small tree. Its leaves are what can be searched for: texts and pictures until `encoded`
-has made Gaussians (or points) of them. What it makes of a gallery is a match probability again, so
-trees nest.
+A query is a small tree. Its leaves are texts and images, until `encoded` turns them into Gaussians
+(or points). The result for a gallery is a match probability again, so trees nest.
 
 - `all_of`: Π pᵢ, every part must match; or, as a Gaussian, the product of the densities.
 - `any_of`: 1 − Π (1 − pᵢ), one part is enough.
 - `but_not`: p (1 − q).
 
 All treat the parts as independent given the item. Paper: §4.4, Fig. 8 shows that embeddings
-intersect and include each other; here a person can ask for it.
+intersect and include each other; here a user can ask for it.
 
 >>> query = all_of(["a red bird", but_not("a long tail", "water")])
 >>> query
@@ -41,48 +40,48 @@ Calibrate = Callable[[ArrayLike], Log]
 """From log p to calibrated log p: `Confidence.log_probability`."""
 
 Encode = Callable[[object], Embedding]
-"""From a text or a picture to its embedding, of one row."""
+"""From a text or an image to its embedding, of one row."""
 
 
 class Query(ABC):
-    """Something to search for; a leaf of q rows makes it q queries side by side."""
+    """Something to search for; a leaf of q rows makes it a batch of q queries."""
 
     @abstractmethod
     def leaves(self) -> Iterator["One"]:
-        """What is to be encoded, from left to right."""
+        """The leaves, from left to right."""
 
     @abstractmethod
     def encoded(self, encode: Encode) -> "Query":
-        """The same query with embeddings for leaves; leaves that have one keep it."""
+        """The same query with embeddings as leaves; leaves that have one keep it."""
 
     @abstractmethod
     def proposals(self) -> list[Embedding]:
-        """Embeddings near which whatever matches is found: where an index takes its shortlist."""
+        """Embeddings near which every match is found: an index takes its shortlist there."""
 
     @abstractmethod
     def log_probabilities(
         self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
     ) -> Float64[np.ndarray, "q g"]:
-        """Log match probability of each query with every item.
+        """The log match probability of each query with every item.
 
-        With `calibrate`, the probability of every leaf is calibrated before they are combined,
-        which is better: 1 − p means little when p is only an order.
+        With `calibrate`, the probability of every leaf is calibrated before they are combined:
+        1 − p means little when p is only an order.
         """
 
     def log_probability(
         self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
     ) -> Float64[np.ndarray, " g"]:
-        """That of a single query."""
-        found = self.log_probabilities(score, gallery, calibrate=calibrate)
-        if len(found) != 1:
-            raise ShapeError(f"{len(found)} queries side by side - ask for log_probabilities")
-        only: Float64[np.ndarray, " g"] = found[0]
+        """The log match probability of a single query with every item."""
+        rows = self.log_probabilities(score, gallery, calibrate=calibrate)
+        if len(rows) != 1:
+            raise ShapeError(f"log_probability: one query, got {len(rows)}. Use log_probabilities.")
+        only: Float64[np.ndarray, " g"] = rows[0]
         return only
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class One(Query):
-    """A leaf: a text or a picture, or the embedding of one."""
+    """A leaf: a text or an image, or the embedding of one."""
 
     item: object
 
@@ -103,7 +102,7 @@ class One(Query):
         """The embedding, or an error when it has not been encoded."""
         if not isinstance(self.item, Gaussian | Points):
             raise ConfigError(
-                f"{self!r} has not been encoded - call query.encoded(...) first, or search an index"
+                f"{self!r}: not encoded. Call query.encoded(...) first, or search an index."
             )
         return self.item
 
@@ -120,32 +119,35 @@ class One(Query):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Combined(Query):
-    """Parts whose match probabilities are combined, item by item."""
-
-    how: Literal["and", "or", "but not"]
+class _Tree(Query):
     parts: tuple[Query, ...]
 
     def leaves(self) -> Iterator[One]:
         """Those of all parts, from left to right."""
         return (leaf for part in self.parts for leaf in part.leaves())
 
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combined(_Tree):
+    """Parts whose match probabilities are combined, item by item."""
+
+    how: Literal["and", "or", "but not"]
+
     def encoded(self, encode: Encode) -> "Combined":
         """With every part encoded."""
         return replace(self, parts=tuple(part.encoded(encode) for part in self.parts))
 
     def proposals(self) -> list[Embedding]:
-        """Of what is wanted; where all of it must match also the product, if there is one."""
+        """Those of the wanted parts; where all must match, also their product if there is one."""
         wanted = self.parts[:1] if self.how == "but not" else self.parts
-        found = [embedding for part in wanted for embedding in part.proposals()]
-        if self.how != "and":
-            return found
-        return [*_products([part.proposals() for part in wanted]), *found]
+        proposals = [part.proposals() for part in wanted]
+        every = [embedding for part in proposals for embedding in part]
+        return [*_products(proposals), *every] if self.how == "and" else every
 
     def log_probabilities(
         self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
     ) -> Float64[np.ndarray, "q g"]:
-        """Of all: Π p; of any: 1 − Π (1 − p); of the first but not the second: p (1 − q)."""
+        """All: Π p; any: 1 − Π (1 − p); the first but not the second: p (1 − q)."""
         parts = (part.log_probabilities(score, gallery, calibrate=calibrate) for part in self.parts)
         return reduce(_PAIRWISE[self.how], parts)
 
@@ -154,14 +156,8 @@ class Combined(Query):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Product(Query):
-    """All of the parts as one Gaussian: the product of their densities, normalised."""
-
-    parts: tuple[Query, ...]
-
-    def leaves(self) -> Iterator[One]:
-        """Those of all parts, from left to right."""
-        return (leaf for part in self.parts for leaf in part.leaves())
+class Product(_Tree):
+    """All parts as one Gaussian: the product of their densities, normalised."""
 
     def encoded(self, encode: Encode) -> One:
         """A single Gaussian."""
@@ -185,7 +181,7 @@ class Product(Query):
 def all_of(
     parts: Sequence[object], *, how: Literal["probability", "density"] = "probability"
 ) -> Query:
-    """What all of the parts match; parts are texts, pictures, embeddings or queries.
+    """Items that match all parts; parts are texts, images, embeddings or queries.
 
     "probability" is Π p. "density" is one Gaussian, which any index of Gaussians can search; its
     parts must be Gaussians themselves. docs/guide/combine.md compares them.
@@ -197,29 +193,29 @@ def all_of(
     """
     queries = _queries(parts, "all_of")
     if how not in ("probability", "density"):
-        raise ConfigError(f'all_of: no way "{how}" - known are probability, density')
+        raise ConfigError(f'all_of: unknown how, got "{how}". Use one of: probability, density.')
     if len(queries) == 1:
         return queries[0]
-    return Product(queries) if how == "density" else Combined("and", queries)
+    return Product(queries) if how == "density" else Combined(queries, "and")
 
 
 def any_of(parts: Sequence[object]) -> Query:
-    """What at least one of the parts matches.
+    """Items that match at least one of the parts.
 
     >>> any_of(["a red bird", "a blue bird"])
     ("a red bird" or "a blue bird")
     """
     queries = _queries(parts, "any_of")
-    return queries[0] if len(queries) == 1 else Combined("or", queries)
+    return queries[0] if len(queries) == 1 else Combined(queries, "or")
 
 
 def but_not(wanted: object, unwanted: object) -> Query:
-    """What one matches and the other does not.
+    """Items that match one and not the other.
 
     >>> but_not("a red bird", any_of(["water", "sky"]))
     ("a red bird" but not ("water" or "sky"))
     """
-    return Combined("but not", _queries([wanted, unwanted], "but_not"))
+    return Combined(_queries([wanted, unwanted], "but_not"), "but not")
 
 
 def product(parts: Sequence[Gaussian]) -> Gaussian:
@@ -235,7 +231,7 @@ def product(parts: Sequence[Gaussian]) -> Gaussian:
     """
     if not parts or len({(len(part), part.dim) for part in parts}) > 1:
         shapes = [list(part.mean.shape) for part in parts]
-        raise ShapeError(f"a product is of Gaussians of one shape, one or more - got {shapes}")
+        raise ShapeError(f"product: needs one or more Gaussians of one shape, got {shapes}.")
     wide = max(part.log_sigma.shape[1] for part in parts)
     log_precision = torch.stack([-2 * part.log_sigma.expand(-1, wide) for part in parts])
     means = torch.stack([part.mean for part in parts])
@@ -265,13 +261,13 @@ _PAIRWISE: dict[str, Callable[[Log, Log], Log]] = {
 def _log_complement(log_p: Log) -> Log:
     """log(1 − p), finite: certainty is the nearest number to it."""
     nearly = np.minimum(log_p, -np.finfo(np.float64).tiny)
-    found: Log = np.log(-np.expm1(nearly))
-    return found
+    complement: Log = np.log(-np.expm1(nearly))
+    return complement
 
 
 def _queries(parts: Sequence[object], name: str) -> tuple[Query, ...]:
     if isinstance(parts, str) or not len(parts):
-        raise ConfigError(f"{name} takes a list with at least one part - got {parts!r}")
+        raise ConfigError(f"{name}: takes a list of at least one part, got {parts!r}.")
     return tuple(part if isinstance(part, Query) else One(part) for part in parts)
 
 
@@ -279,15 +275,15 @@ def _gaussian(query: Query) -> Gaussian:
     item = query.item if isinstance(query, One) else query
     if not isinstance(item, Gaussian):
         raise ConfigError(
-            f'{query!r} has no density to multiply - use all_of(..., how="probability")'
+            f'{query!r}: has no density to multiply. Use all_of(..., how="probability").'
         )
     return item
 
 
 def _products(proposals: Sequence[Sequence[Embedding]]) -> list[Embedding]:
     """The product of parts that each propose a single Gaussian."""
-    single = [found[0] for found in proposals if len(found) == 1]
-    gaussians = [found for found in single if isinstance(found, Gaussian)]
+    single = [part[0] for part in proposals if len(part) == 1]
+    gaussians = [part for part in single if isinstance(part, Gaussian)]
     return [product(gaussians)] if len(gaussians) == len(proposals) else []
 
 
