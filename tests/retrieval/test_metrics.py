@@ -15,14 +15,7 @@ from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.retrieval import blocks
 from pcme.retrieval.matches import Matches
-from pcme.retrieval.metrics import (
-    chance,
-    map_at_r,
-    median_rank,
-    precision,
-    r_precision,
-    recall,
-)
+from pcme.retrieval.metrics import chance, map_at_r, median_rank, precision, r_precision, recall
 from pcme.retrieval.plausible import pmrp
 from pcme.retrieval.ranking import Ranking
 
@@ -334,10 +327,7 @@ def test_constant_scores_follow_the_ids_and_not_the_labels():
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        (
-            lambda r: recall(r, MATCHES, 4),
-            "recall@4: .* keeps 3 of 8 items, 4 are needed.* k=4",
-        ),
+        (lambda r: recall(r, MATCHES, 4), "recall@4: .* keeps 3 of 8 items, 4 are needed.* k=4"),
         (lambda r: recall(r, MATCHES, 50), "recall@50: .* 8 are needed. Rank with k=8"),
         (lambda r: precision(r, MATCHES, 4), "precision@4: .* 4 are needed"),
         (lambda r: r_precision(r, MATCHES), "R-Precision: .* 4 are needed"),
@@ -568,10 +558,9 @@ def test_eccv_caption_agrees_on_map_at_r_and_r_precision(coco, top_50, capsys):
     capsys.readouterr()  # its progress bars
     for direction, side in SIDES.items():
         queries, matches = coco.matches(side, coco.eccv.eccv_gts[direction])
-        assert (len(queries), len(matches.indices)) == {
-            "i2t": (1261, 22550),
-            "t2i": (1332, 11279),
-        }[direction]
+        assert (len(queries), len(matches.indices)) == {"i2t": (1261, 22550), "t2i": (1332, 11279)}[
+            direction
+        ]
         ranking = top_50[direction][0][queries]
         for name, metric in (("eccv_map_at_r", map_at_r), ("eccv_rprecision", r_precision)):
             ours = metric(ranking, matches).mean()

@@ -65,12 +65,7 @@ def evaluate(
         files.ensure_folder(out, "the results' folder")  # before the work, not after it
     with progress_bars() as progress:
         report = run_evaluation(
-            run,
-            data_root=data_root,
-            split=split,
-            scores=scores,
-            workers=workers,
-            progress=progress,
+            run, data_root=data_root, split=split, scores=scores, workers=workers, progress=progress
         )
     if out is not None:
         report.save(out)

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from pcme.errors import DataError, FormatError
 
-__all__ = ["VectorFile"]
-
 CHECKED_BYTES = 64 * 2**20
 """How much is read at a time when a file is looked through."""
 

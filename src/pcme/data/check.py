@@ -10,8 +10,6 @@ from pcme.data.images.decoding import ImageError, disguise
 from pcme.data.loading.prefetch import ordered
 from pcme.data.problems import Problems
 
-__all__ = ["SplitReport", "check_split"]
-
 CHUNK = 16
 """Images one thread decodes in a row: few enough for a steady progress bar."""
 
@@ -66,10 +64,7 @@ def check_split(
 
 
 def _decoded_sizes(
-    dataset: CaptionDataset,
-    problems: Problems,
-    workers: int,
-    progress: Progress,
+    dataset: CaptionDataset, problems: Problems, workers: int, progress: Progress
 ) -> np.ndarray:
     """(width, height) of every image that can be decoded."""
     total = len(dataset.images)

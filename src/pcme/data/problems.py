@@ -11,8 +11,6 @@ from types import MappingProxyType
 
 from pcme.errors import DataError
 
-__all__ = ["KINDS", "NOTES", "Problem", "Problems"]
-
 KEPT = 1000
 """Problems of one kind that are kept with their names; beyond it they are only counted."""
 

@@ -19,8 +19,6 @@ from pcme.data.images.decoding import ImageError
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 
-__all__ = ["contact_sheet", "save_sheet"]
-
 CELL, PICTURE, GAP = 232, 232, 8
 CAPTIONS, LINES, READ = 3, 3, 400
 INK, FAINT, PAPER, RULE = (32, 36, 44), (118, 124, 136), (255, 255, 255), (214, 218, 224)

@@ -31,8 +31,6 @@ from pcme.evaluation.results import (
     split_name,
 )
 
-__all__ = ["Comparison", "Difference", "compare", "compare_evaluations"]
-
 PERMUTATIONS = 10_000
 METRICS = (
     "r_precision", *RECALLS, "rsum", "map@r", "mean_rank", "pmrp", "pmrp@0", "pmrp@1", "pmrp@2",

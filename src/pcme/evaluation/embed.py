@@ -16,8 +16,6 @@ from pcme.embedding import Embedding, joined
 from pcme.errors import DataError
 from pcme.model import Model
 
-__all__ = ["Embedded", "embed"]
-
 
 @dataclass(frozen=True)
 class Embedded:

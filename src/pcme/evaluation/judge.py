@@ -14,8 +14,6 @@ from pcme.retrieval.metrics import average_precision, first_hits, first_rank, sh
 from pcme.retrieval.plausible import RADII, Plausible
 from pcme.retrieval.ranking import TOP_IDS_BYTES, as_scores, top_ids
 
-__all__ = ["KS", "OWN", "block_metrics"]
-
 KS = (1, 5, 10)
 """The k of recall@k."""
 
@@ -71,10 +69,7 @@ def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
 
 
 def _values(
-    part: Block,
-    rows: slice,
-    relations: Mapping[str, Relation],
-    plausible: Plausible | None,
+    part: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
 ) -> Values:
     ids = _best(part, min(_depth(rows, relations), part.shape[1]))
     found = _right(part, ids, rows, relations[OWN])

@@ -31,8 +31,6 @@ from pcme.errors import ConfigError, DataError
 from pcme.model import Model, load
 from pcme.scores.base import Score
 
-__all__ = ["MtebModel"]
-
 Batch = Mapping[str, Any]
 """Columns of some items: "image", or "text" with maybe "title" or "instruction"."""
 Found = dict[str, dict[str, float]]

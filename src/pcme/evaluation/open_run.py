@@ -57,11 +57,7 @@ def find_dataset(recipe: Recipe, data_root: Path | None = None) -> Dataset:
 
 
 def load_split(
-    recipe: Recipe,
-    split: str,
-    *,
-    data_root: Path | None = None,
-    problems: Problems | None = None,
+    recipe: Recipe, split: str, *, data_root: Path | None = None, problems: Problems | None = None
 ) -> CaptionDataset:
     """Load a split of a run's data; "val" may be the images held out from its training split."""
     dataset, share = find_dataset(recipe, data_root), recipe.validation.share
@@ -104,10 +100,5 @@ def _features(
     if dataset.image_vectors is not None or not untouched:
         return None
     return cached_features(
-        model,
-        dataset,
-        model.transform,
-        workers=workers,
-        problems=problems,
-        progress=progress,
+        model, dataset, model.transform, workers=workers, problems=problems, progress=progress
     )

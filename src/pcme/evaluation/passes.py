@@ -24,8 +24,6 @@ from pcme.retrieval.blocks import read_rows
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
 
-__all__ = ["evaluate_score", "retrieval", "same_either_way"]
-
 HELD_BYTES = 1 << 30
 """The largest matrix that is kept for the other direction; beyond it scores are computed again."""
 

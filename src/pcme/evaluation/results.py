@@ -22,17 +22,6 @@ from jaxtyping import Float64, Int64
 from pcme.core import files
 from pcme.errors import ConfigError, FormatError
 
-__all__ = [
-    "DIRECTIONS",
-    "FOLDED",
-    "RECALLS",
-    "Direction",
-    "DirectionName",
-    "Evaluation",
-    "metric_names",
-    "split_name",
-]
-
 FOLDED = "1k "
 """Values whose names begin so are of COCO's folds: averaged within each, then over all."""
 

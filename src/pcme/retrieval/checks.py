@@ -55,9 +55,7 @@ def check_range(array: Int[np.ndarray, "..."], size: int, name: str) -> None:
 
 
 def check_rows(
-    indptr: Int64[np.ndarray, " starts"],
-    indices: Int[np.ndarray, " pairs"],
-    shape: tuple[int, int],
+    indptr: Int64[np.ndarray, " starts"], indices: Int[np.ndarray, " pairs"], shape: tuple[int, int]
 ) -> None:
     """Refuse what are not sparse rows of ascending indices."""
     spans = indptr.shape == (shape[0] + 1,) and indptr[0] == 0 and indptr[-1] == len(indices)

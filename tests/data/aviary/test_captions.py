@@ -8,17 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, SHAPE
-from pcme.data.aviary.captions import (
-    CHANCES,
-    MENTIONS,
-    SUBSETS,
-    compose,
-    mentioned,
-    read,
-    tokens,
-    write,
-)
+from pcme.data.aviary.captions import CHANCES, MENTIONS, SUBSETS, compose, mentioned, write
 from pcme.data.aviary.lexicon import PLACES, VALUES, WORDS
+from pcme.data.aviary.parsing import read, tokens
 from pcme.retrieval.labels import UNSAID
 
 NAMES = [attribute.name for attribute in ATTRIBUTES]

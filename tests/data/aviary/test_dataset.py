@@ -6,8 +6,8 @@ import pytest
 
 from pcme.data import create
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, SHAPE, facts_of
-from pcme.data.aviary.captions import read, tokens
 from pcme.data.aviary.dataset import Aviary, Drawn, Writer
+from pcme.data.aviary.parsing import read, tokens
 from pcme.data.dataset import CaptionDataset
 from pcme.data.text.tokens import tokenise
 from pcme.errors import ConfigError

@@ -12,27 +12,6 @@ from jaxtyping import Bool, Int, Int64
 
 from pcme.errors import ConfigError
 
-__all__ = [
-    "ATTRIBUTES",
-    "BACKGROUND",
-    "BILL",
-    "BREAST",
-    "COLOURS",
-    "CROWN",
-    "LABELS",
-    "PATTERN",
-    "SHAPE",
-    "SIZE",
-    "SPECIES",
-    "TAIL",
-    "WING",
-    "Attribute",
-    "facts_of",
-    "one_hot",
-    "species_facts",
-    "species_name",
-]
-
 COLOURS = ("red", "blue", "yellow", "green", "black", "white")
 
 

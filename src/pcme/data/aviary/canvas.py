@@ -10,8 +10,6 @@ import numpy as np
 from jaxtyping import Complex128
 from PIL import Image, ImageDraw
 
-__all__ = ["Canvas", "Colour", "mixed"]
-
 Colour = tuple[int, int, int]
 Points = Complex128[np.ndarray, " p"]
 

@@ -16,19 +16,6 @@ from jaxtyping import Bool, Float64, Int
 
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, BREAST, CROWN, PATTERN, SIZE, WING
 from pcme.data.aviary.lexicon import PLACES, WORDS
-from pcme.data.aviary.parsing import read, tokens
-
-__all__ = [
-    "CHANCES",
-    "MENTIONS",
-    "SUBSETS",
-    "UNKNOWN",
-    "compose",
-    "mentioned",
-    "read",
-    "tokens",
-    "write",
-]
 
 MENTIONS = (0.08, 0.18, 0.22, 0.20, 0.14, 0.10, 0.08)
 """How often a caption says none, one, two ... six attributes."""

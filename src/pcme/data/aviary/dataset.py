@@ -16,23 +16,15 @@ from jaxtyping import Bool, Int, Int64
 from PIL import Image
 
 from pcme.core.random import numpy_stream
-from pcme.data.aviary.attributes import (
-    LABELS,
-    SHAPE,
-    SPECIES,
-    one_hot,
-    species_facts,
-    species_name,
-)
-from pcme.data.aviary.captions import CHANCES, SUBSETS, compose, mentioned, read, write
+from pcme.data.aviary.attributes import LABELS, SHAPE, SPECIES, one_hot, species_facts, species_name
+from pcme.data.aviary.captions import CHANCES, SUBSETS, compose, mentioned, write
 from pcme.data.aviary.drawing import DRAWING_VERSION, MIN_PIXELS, draw
+from pcme.data.aviary.parsing import read
 from pcme.data.dataset import CaptionDataset, Dataset, NamedValues, Written, registry
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError
 from pcme.retrieval.labels import UNSAID
-
-__all__ = ["Aviary", "Drawn", "Lazy", "Writer"]
 
 Facts = Int64[np.ndarray, "n a"]
 

@@ -18,8 +18,6 @@ from pcme.data.aviary.scenery import behind, in_front
 from pcme.data.aviary.shapes import Part
 from pcme.errors import ConfigError
 
-__all__ = ["DRAWING_VERSION", "MIN_PIXELS", "draw"]
-
 DRAWING_VERSION = 1
 """Raised whenever a picture comes out differently, so that what was kept of it is made anew."""
 

@@ -11,22 +11,6 @@ from types import MappingProxyType
 
 from pcme.data.aviary.attributes import BILL, BREAST, CROWN, PATTERN, SIZE, TAIL, WING
 
-__all__ = [
-    "ADVERBS",
-    "COLOURS",
-    "COPULAS",
-    "NEGATIONS",
-    "NOUNS",
-    "PLACES",
-    "PLACE_WORDS",
-    "RELATIVES",
-    "VALUES",
-    "WORDS",
-    "Noun",
-    "Value",
-    "Words",
-]
-
 Synonyms = tuple[tuple[str, ...], ...]
 
 

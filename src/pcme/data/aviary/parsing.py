@@ -22,8 +22,6 @@ from pcme.data.aviary.lexicon import (
 )
 from pcme.retrieval.labels import UNSAID
 
-__all__ = ["read", "tokens"]
-
 _TOKEN = re.compile(r"<unk>|[^\W_]+")
 
 

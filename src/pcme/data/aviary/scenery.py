@@ -7,8 +7,6 @@ import numpy as np
 from pcme.data.aviary.canvas import Canvas, Colour, mixed
 from pcme.data.aviary.shapes import smooth
 
-__all__ = ["behind", "in_front"]
-
 WHITE: Colour = (255, 255, 255)
 BARK: Colour = (104, 72, 48)
 LEAF: Colour = (96, 144, 60)

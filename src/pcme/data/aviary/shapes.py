@@ -9,35 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Complex128
 
-__all__ = [
-    "AFLOAT",
-    "BILLS",
-    "CROWN",
-    "EYE",
-    "FACE_REACH",
-    "FAR_WING",
-    "FEATHERS",
-    "FLYING_REACH",
-    "FOLDED",
-    "HEAD",
-    "HEAD_RADIUS",
-    "LEGS",
-    "MOUTHS",
-    "NECK",
-    "RAISED",
-    "RAISED_FEATHERS",
-    "RIM",
-    "RUMP",
-    "STANDING",
-    "STANDING_REACH",
-    "TAILS",
-    "TAIL_FEATHERS",
-    "WATERLINE",
-    "Part",
-    "Torso",
-    "smooth",
-]
-
 Outline = Complex128[np.ndarray, " _"]
 
 RIM = 0.075

@@ -26,8 +26,6 @@ from pcme.data.sources import Files
 from pcme.data.text_files import json_document
 from pcme.errors import FormatError
 
-__all__ = ["COCO"]
-
 CAPTIONS_PER_IMAGE = 5
 _KARPATHY = "dataset_coco.json"
 _PLACES = (

@@ -28,8 +28,6 @@ from pcme.data.sources import Files
 from pcme.data.text_files import text_lines
 from pcme.errors import FormatError
 
-__all__ = ["CUB"]
-
 _CLASS_LISTS = MappingProxyType(
     {
         "train": "trainvalclasses.txt",

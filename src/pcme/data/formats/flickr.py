@@ -16,8 +16,6 @@ from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
 from pcme.data.text_files import text_lines
 
-__all__ = ["Flickr8k", "Flickr30k"]
-
 
 @dataclass(frozen=True)
 class _Flickr(Dataset):

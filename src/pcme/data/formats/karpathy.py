@@ -13,8 +13,6 @@ from pcme.data.records import Record
 from pcme.data.text_files import json_document
 from pcme.errors import FormatError
 
-__all__ = ["first_found", "karpathy_images", "karpathy_record", "spelled"]
-
 _SPLIT_OF = {"train": "train", "restval": "train", "val": "val", "test": "test"}
 
 

@@ -12,8 +12,6 @@ from pcme.data.dataset import CaptionDataset, Dataset, recognised, registry
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 
-__all__ = ["Own"]
-
 _VALIDATION = ("val", "validation", "valid", "dev")
 _WHOLE = "all"  # how the layouts call the one split of a folder without splits
 

@@ -22,8 +22,6 @@ from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.errors import DataError, FormatError
 
-__all__ = ["NoPixels", "Precomputed"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoPixels(ImageSource):

@@ -18,8 +18,6 @@ from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemb
 from pcme.data.sources import Files
 from pcme.data.text_files import inside, printable, text_lines
 
-__all__ = ["Sidecar"]
-
 _CAPTIONS = 1000  # captions of one image that are read: a longer file is something else
 _PROBED = 1000  # folders that are looked at before a tree is said to hold no captioned image
 

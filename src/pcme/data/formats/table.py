@@ -24,9 +24,6 @@ from pcme.data.sources import Files
 from pcme.data.text_files import inside, printable
 from pcme.errors import DataError, FormatError, PcmeError
 
-__all__ = ["Table"]
-
-
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 _STEMS = ("captions", "metadata")
 _OTHER_NAMES = {"image": ("file_name",), "caption": ("captions", "text")}

@@ -14,8 +14,6 @@ from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from pcme.errors import DataError
 
-__all__ = ["FORMATS", "MAX_PIXELS", "ImageError", "decode", "disguise"]
-
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """The only decoders that are ever run; the rest of Pillow's are rarely used and rarely fuzzed."""
 

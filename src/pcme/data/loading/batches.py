@@ -27,8 +27,6 @@ from pcme.data.text.perturbation import drop_words, erase_words
 from pcme.data.text.tokens import Tokeniser, Tokens, Vocab, tokenise
 from pcme.retrieval.labels import UNSAID
 
-__all__ = ["Batch", "FeatureRows", "Loader", "image_batches"]
-
 
 @runtime_checkable
 class FeatureRows(Protocol):

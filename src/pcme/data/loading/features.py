@@ -178,10 +178,7 @@ def _digest(
 
 
 def _compute(
-    drafts: Sequence[Draft | None],
-    batches: _Batches,
-    stages: Sequence[Stage],
-    progress: Progress,
+    drafts: Sequence[Draft | None], batches: _Batches, stages: Sequence[Stage], progress: Progress
 ) -> None:
     """Fill the drafts with what their stages give, from where the one furthest behind stopped."""
     wanted = [draft for draft in drafts if draft is not None]

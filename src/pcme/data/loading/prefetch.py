@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from pcme.errors import ConfigError
 
-__all__ = ["ordered"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -16,8 +16,6 @@ from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.errors import ConfigError, DataError
 
-__all__ = ["AFRESH", "OnePerClass", "Sampler", "ShuffledPairs"]
-
 AFRESH = -1
 """In place of a caption's index: write a new one for this image."""
 

@@ -9,8 +9,6 @@ case, and of its sentence starters none: both judge capitals.
 from functools import cache
 from typing import Any
 
-__all__ = ["sentences"]
-
 ABBREVIATIONS = """
     a.a a.c a.d a.g a.h a.m a.m.e a.s a.t adm ala ariz aug ave b.f b.v bros c c.i.t c.o.m.b c.v
     calif chg cie co col colo conn corp cos ct d d.c d.h d.w dec dr e e.f e.h e.l e.m f f.g f.j

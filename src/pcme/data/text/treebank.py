@@ -11,8 +11,6 @@ from typing import Any
 from pcme.data.text.punkt import sentences
 from pcme.errors import ConfigError, DataError
 
-__all__ = ["treebank"]
-
 _WIDE_SPACE = re.compile(r"(\s\s)\s+(\s)")
 
 

