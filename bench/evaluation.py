@@ -21,7 +21,7 @@ from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.dataset import NamedValues
 from pcme.data.sources import Files
 from pcme.evaluation import Evaluation, Protocol, evaluate_score, protocol
-from pcme.evaluation.passes import same_either_way
+from pcme.evaluation.passes import shares_matrix
 from pcme.scores import Score
 
 IMAGES, PER_IMAGE, DIM, LABELS = 5_000, 5, 1_024, 80
@@ -47,7 +47,7 @@ def bench_every_score() -> list[Row]:
     for name in scores.names():
         score = scores.create(name)
         seconds, found = _timed(score, images, captions, rules)
-        matrices = 1 if same_either_way(score, images) else 2
+        matrices = 1 if shares_matrix(score, images) else 2
         work = score.cost(captions).work or DIM
         yardstick = product * work / DIM * matrices
         shown = ", ".join(f"{k} {v:.3f}" for k, v in _shown(found).items())

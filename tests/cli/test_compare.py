@@ -60,7 +60,7 @@ def test_a_single_class_has_no_interval():
 def test_a_damaged_file_is_said(folders, tmp_path):
     (tmp_path / "damaged.npz").write_bytes(b"PK")
     done = run(folders[0], tmp_path / "damaged.npz")
-    assert (done.exit_code, "is not a saved evaluation" in " ".join(done.stderr.split())) == (
+    assert (done.exit_code, "not a saved evaluation" in " ".join(done.stderr.split())) == (
         2, True,
     )  # fmt: skip
 

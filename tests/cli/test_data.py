@@ -143,13 +143,13 @@ def test_preview_shows_what_it_cannot_decode(bad, tmp_path):
 
 def test_preview_refuses_a_name_that_is_no_picture(good, tmp_path):
     done = run("preview", good, "--out", tmp_path / "sheet.txt")
-    assert (done.exit_code, "use .png" in done.stderr) == (2, True)
+    assert (done.exit_code, "Use .png" in done.stderr) == (2, True)
     assert not (tmp_path / "sheet.txt").exists()
 
 
 def test_preview_into_a_folder_that_is_not_there(good, tmp_path):
     done = run("preview", good, "--out", tmp_path / "nowhere" / "sheet.png")
-    assert (done.exit_code, "cannot write" in done.stderr) == (2, True)
+    assert (done.exit_code, "cannot be written" in done.stderr) == (2, True)
 
 
 def test_an_unknown_name_is_told_the_nearest():

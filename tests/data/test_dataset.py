@@ -52,7 +52,7 @@ def test_matching_by_class_makes_all_images_of_the_class_right(tmp_path):
 
 
 def test_matching_by_class_needs_classes(tmp_path):
-    with pytest.raises(DataError, match="toy/test has no classes"):
+    with pytest.raises(DataError, match="toy/test: has no classes"):
         replace(toy(tmp_path), classes=None).matching_class()
 
 
@@ -164,8 +164,10 @@ def test_divided_is_a_random_share_and_the_rest(tmp_path):
 
 
 def test_a_folder_without_any_split_is_told_what_it_must_hold(tmp_path):
-    with pytest.raises(ConfigError, match=r"has none of the files of COCO - it must hold dataset_"):
+    with pytest.raises(
+        ConfigError, match=r"none of the files of COCO are there. It must hold dataset_"
+    ):
         COCO(tmp_path).checked_split("train")
     (tmp_path / "dataset_coco.json").write_text("{}")
-    with pytest.raises(ConfigError, match='no split "tset" - COCO has: train, val, test'):
+    with pytest.raises(ConfigError, match='no split "tset", it has train, val, test'):
         COCO(tmp_path).checked_split("tset")

@@ -151,10 +151,10 @@ def test_labels_are_a_row_of_truths_in_the_order_of_their_names(folder):
 
 
 def test_labels_that_cannot_be_are_an_error(folder):
-    with pytest.raises(DataError, match="unknown labels - tail"):
+    with pytest.raises(DataError, match="got tail"):
         made(folder, [Record("a.jpg", ["x"], labels=["tail"])], label_names=["beak"])
     many = [str(number) for number in range(MAX_LABELS + 1)]
-    with pytest.raises(DataError, match="10,001 labels"):
+    with pytest.raises(DataError, match="got 10,001"):
         made(folder, [Record("a.jpg", ["x"], labels=many)])
 
 
@@ -260,7 +260,7 @@ def test_a_json_document_may_be_packed(tmp_path):
 )
 def test_a_document_that_is_not_json_is_a_format_error(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(FormatError, match=r"x\.json.* is not JSON"):
+    with pytest.raises(FormatError, match=r"x\.json.*: not JSON"):
         json_document(tmp_path / name)
 
 
@@ -298,5 +298,5 @@ def test_cells_are_read_as_what_they_stand_for():
 
 @unless_annotations_are_enforced
 def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match='match="clas" is not known'):
+    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
         made(tmp_path, [], match="clas")

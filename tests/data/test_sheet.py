@@ -73,8 +73,8 @@ def test_saving_is_whole_or_not_at_all(tmp_path):
     save_sheet(sheet, tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as saved:
         assert saved.size == (4, 4)
-    with pytest.raises(ConfigError, match="cannot write"):
+    with pytest.raises(ConfigError, match="cannot be written"):
         save_sheet(sheet, tmp_path / "nowhere" / "a.png")
-    with pytest.raises(ConfigError, match=r"use \.png"):
+    with pytest.raises(ConfigError, match=r"Use \.png"):
         save_sheet(sheet, tmp_path / "a.gif")
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]

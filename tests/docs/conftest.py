@@ -11,7 +11,7 @@ import pytest
 from pcme import analysis, methods, scores
 from pcme.core import plugins
 from pcme.data.aviary.dataset import Aviary
-from pcme.data.dataset import registry as datasets
+from pcme.data.layout import registry as datasets
 from pcme.nn.backbone import caption_backbones, image_backbones
 from tests.stored.opened import FILES, one_thread
 

@@ -93,7 +93,7 @@ def test_encoded_arrays_keep_all_that_the_score_needs(tmp_path, split, method):
     torch.testing.assert_close(matrix, direct)
     pairs = model.similarity_pairwise(left[:4], right)
     torch.testing.assert_close(pairs, matrix[:4].diagonal())
-    with pytest.raises(DataError, match="as many on either side - got 5 and 4"):
+    with pytest.raises(DataError, match="got 5 and 4"):
         model.similarity_pairwise(left, right)
 
 
@@ -123,12 +123,12 @@ def test_titles_and_instructions_belong_to_the_text(folder):
     ],
 )
 def test_what_cannot_be_embedded_is_refused(folder, batch):
-    with pytest.raises(ConfigError, match=r"must be (an image or a text|sentences)"):
+    with pytest.raises(ConfigError, match=r"must be (images or texts|sentences)"):
         MtebModel.load(folder).encode([batch])
 
 
 def test_a_search_needs_documents(folder, split):
-    with pytest.raises(DataError, match=r"call index\(corpus\) first"):
+    with pytest.raises(DataError, match=r"Call index\(corpus\) first"):
         MtebModel.load(folder).search(tables(split)[0], top_k=1)
     with pytest.raises(DataError, match="dataset is empty"):
         MtebModel.load(folder).index(Columns(id=[], text=[]))

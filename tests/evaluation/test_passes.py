@@ -7,7 +7,7 @@ import torch
 from pcme import Matches, Points, scores
 from pcme.errors import DataError
 from pcme.evaluation import evaluate_score, protocol, retrieval
-from pcme.evaluation.passes import same_either_way
+from pcme.evaluation.passes import shares_matrix
 from pcme.retrieval import metrics
 from pcme.retrieval.plausible import RADII
 from pcme.retrieval.ranking import Ranking
@@ -153,18 +153,18 @@ def test_a_score_that_is_kept_for_the_other_direction_is_the_same_there(name):
     images, captions = random_gaussians(60, 8, seed=0), random_gaussians(100, 8, seed=1)
     score = scores.create(name)
     there, back = score(captions, images), score(images, captions).T
-    if same_either_way(score, images):
+    if shares_matrix(score, images):
         torch.testing.assert_close(there, back, rtol=2e-6, atol=1e-6)
     else:
         assert not torch.allclose(there, back, rtol=1e-3, atol=1e-3)
 
 
-def test_points_are_not_sampled_so_they_are_the_same_either_way():
+def test_points_are_not_sampled_so_they_are_the_shares_matrix():
     drawn = torch.randn(7, 2, 3, generator=torch.Generator().manual_seed(0))
     images, captions = Points(drawn[:3]), Points(drawn[3:])
     for name in ("nearest", "average_l2"):
         score = scores.create(name)
-        assert same_either_way(score, images)
+        assert shares_matrix(score, images)
         torch.testing.assert_close(score(images, captions), score(captions, images).T)
 
 

@@ -7,7 +7,8 @@ True
 import os
 from pathlib import Path
 
-from pcme.data.dataset import CaptionDataset, Dataset, recognised, registry
+from pcme.data.dataset import CaptionDataset
+from pcme.data.layout import Dataset, recognised, registry
 from pcme.data.problems import Problem, Problems
 from pcme.data.sources import Files, ImageSource
 from pcme.errors import ConfigError
@@ -65,6 +66,5 @@ def _by_name(name: str, params: dict[str, object]) -> Dataset:
         return registry.create(name, **{**params, "root": root})
     given = f"PCME_DATA={base} has no folder {name}" if base else "PCME_DATA is not set"
     raise ConfigError(
-        f'dataset "{name}" needs its files - {given} - give the folder itself: it must hold '
-        f"{cls.layout}"
+        f'dataset "{name}": needs its files, {given}. Give the folder itself, with {cls.layout}.'
     )

@@ -30,11 +30,11 @@ class VectorFile:
         try:
             values = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
+            raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
         if values.ndim not in (2, 3) or values.dtype.kind != "f":
             raise FormatError(
-                f"{path} must hold real numbers of shape [n, d] or [n, s, d] - got {values.dtype} "
-                f"{list(values.shape)}"
+                f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {values.dtype} "
+                f"{list(values.shape)}."
             )
         _require_finite(values, path)
         return cls(values, np.arange(len(values)))
@@ -64,6 +64,6 @@ def _require_finite(values: Float[np.ndarray, "n ..."], path: Path) -> None:
         bad = ~np.isfinite(block.reshape(len(block), -1)).all(1)
         if bad.any():
             raise DataError(
-                f"{path}: row {start + int(bad.argmax())} has a value that is not a number or "
-                "infinite - compute it again, or leave the row out of all files"
+                f"{path}: row {start + int(bad.argmax())} has a value that is NaN or infinite. "
+                "Compute it again, or leave the row out of all files."
             )

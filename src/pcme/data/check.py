@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcme.core.progress import Progress, silent
-from pcme.data.dataset import CaptionDataset, Dataset
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError, disguise
+from pcme.data.layout import Dataset
 from pcme.data.loading.prefetch import ordered
 from pcme.data.problems import Problems
 

@@ -9,23 +9,18 @@ metric or an analysis, asks `matches`, and nobody assumes that caption i belongs
 Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import MappingProxyType
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 from numpy.typing import ArrayLike
 
 from pcme.core.random import numpy_stream
-from pcme.core.registry import Registry
 from pcme.data.arrays import VectorFile
-from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource, Subset
-from pcme.errors import ConfigError, DataError, ShapeError
+from pcme.errors import DataError, ShapeError
 from pcme.retrieval.matches import Matches
 
 
@@ -109,7 +104,7 @@ class CaptionDataset:
         _check_rows(self.where, "images", n, image_vectors=self.image_vectors)
         _check_rows(self.where, "captions", m, caption_vectors=self.caption_vectors)
         if m and not 0 <= self.caption_image.min() <= self.caption_image.max() < n:
-            raise ShapeError(f"{self.where}: caption_image must be from 0 to {n - 1}")
+            raise ShapeError(f"{self.where}: caption_image must be from 0 to {n - 1}.")
 
     @classmethod
     def by_image(
@@ -143,8 +138,8 @@ class CaptionDataset:
         """
         if self.classes is None:
             raise DataError(
-                f"{self.where} has no classes to match by - give each image a class, or match by "
-                "image"
+                f"{self.where}: has no classes to match by. Give each image a class, or match by "
+                "image."
             )
         facts = np.asarray(self.classes.values, np.int64)[:, None]
         return replace(self, facts=facts, said=facts[self.caption_image], writer=None)
@@ -188,8 +183,8 @@ class CaptionDataset:
         count = len(self.images)
         if count < 2:
             raise DataError(
-                f"{self.where} has {count} usable images - one to train on and one to validate "
-                "with are the least"
+                f"{self.where}: needs at least one image to train on and one to validate with, "
+                f"got {count} usable images."
             )
         held = min(count - 1, max(1, round(share * count)))
         order = numpy_stream(seed, "held back").permutation(count)
@@ -225,78 +220,6 @@ class CaptionDataset:
         return f"CaptionDataset({self.where}: {counts})"
 
 
-@dataclass(frozen=True)
-class Dataset(ABC):
-    """A dataset as a user names it: a frozen dataclass whose fields are its parameters.
-
-    A new one is one class in one file of `pcme/data/`, under `@registry.register(name)`. Datasets
-    that lie on disk have a field `root`.
-    """
-
-    layout: ClassVar[str] = ""
-    """What the folder must hold, in one line; "" for a dataset that needs none."""
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType({})
-    """Images of each split in the whole published dataset, where that is known."""
-    rank: ClassVar[int] = 0
-    """Layouts are tried from the lowest rank up: the general ones have the higher ranks."""
-    readings: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
-    """Further ways to judge a split, beside its own matches: {split: names of readings}."""
-
-    @property
-    @abstractmethod
-    def splits(self) -> tuple[str, ...]:
-        """The names of the splits that can be loaded here."""
-
-    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
-        """Load one split; items that cannot be used are left out and reported to `problems`."""
-        loaded = self.read(split, Problems() if problems is None else problems)
-        return replace(loaded, readings=self.readings.get(split, loaded.readings))
-
-    @abstractmethod
-    def read(self, split: str, problems: Problems) -> CaptionDataset:
-        """Read one split for `load`; refuse a name that is not among `splits`."""
-
-    @classmethod
-    def recognises(cls, root: Path) -> bool:
-        """Whether a folder, or file, has this dataset's layout."""
-        return False
-
-    def with_missing(self) -> "Dataset":
-        """The same dataset, images that are not there included, where it can be read so.
-
-        For looking at what is listed: a missing image becomes an ImageError when it is loaded.
-        """
-        return self
-
-    def checked_split(self, split: str) -> str:
-        """`split`, or a ConfigError that names the splits there are, or the files there must be."""
-        splits, kind = self.splits, type(self).__name__
-        if not splits:
-            raise ConfigError(
-                f'no split "{split}" - {getattr(self, "root", kind)} has none of the files of '
-                f"{kind} - it must hold {self.layout}"
-            )
-        if split not in splits:
-            raise ConfigError(f'no split "{split}" - {kind} has: {", ".join(splits)}')
-        return split
-
-
-registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.data.aviary")
-
-
-def recognised(path: Path, **params: object) -> Dataset:
-    """The dataset that lies in a folder, or file, recognised by its layout."""
-    names = registry.names()
-    for name in sorted(names, key=lambda name: (registry.get(name).rank, name)):
-        cls = registry.get(name)
-        if cls.layout and cls.recognises(path):
-            return registry.create(name, **{**params, "root": path})
-    layouts = "\n".join(
-        f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout
-    )
-    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")
-
-
 def _numbered(images: ImageSource, owners: Int64[np.ndarray, " m"]) -> tuple[str, ...]:
     """ "a.jpg#0", "a.jpg#1": the captions of each image, counted."""
     seen: dict[int, int] = {}
@@ -317,6 +240,6 @@ def _check_rows(where: str, of: str, count: int, **columns: object) -> None:
         values = column.values if isinstance(column, NamedValues) else column
         if values is not None and len(values) != count:  # type: ignore[arg-type]
             raise ShapeError(
-                f"{where}: {name} must have one row for each of the {count} {of} - got "
-                f"{len(values)}"  # type: ignore[arg-type]
+                f"{where}: {name} must have one row for each of the {count} {of}, got "
+                f"{len(values)}."  # type: ignore[arg-type]
             )

@@ -74,8 +74,8 @@ def assemble(
         images = source([record.image for record in usable])
     if not usable:
         raise DataError(
-            f"{name}/{split}: nothing that can be used - {problems.summary() or 'no records'} - "
-            "check that the folder holds the images and the captions it lists"
+            f"{name}/{split}: nothing that can be used, {problems.summary() or 'no records'}. "
+            "Check that the folder holds the images and the captions it lists."
         )
     made = _built(name, split, usable, images, label_names)
     return made.matching_class() if match == "class" else made
@@ -84,7 +84,7 @@ def assemble(
 def check_match(match: str) -> None:
     """Nothing when `match` is one of Match; otherwise a ConfigError that names them."""
     if match not in ("image", "class"):
-        raise ConfigError(f'match="{match}" is not known - use "image" or "class"')
+        raise ConfigError(f'match: must be "image" or "class", got "{match}".')
 
 
 def as_captions(value: object) -> list[str] | None:
@@ -209,9 +209,9 @@ def _labels(records: Sequence[Record], names: Sequence[str] | None) -> NamedValu
     used = set().union(*rows)
     known = list(names) if names is not None else sorted(used)
     if strange := sorted(used.difference(known)):
-        raise DataError(f"unknown labels - {', '.join(strange[:3])} - add them to the list")
+        raise DataError(f"labels: are unknown, got {', '.join(strange[:3])}. Add them to the list.")
     if len(known) > MAX_LABELS:
-        raise DataError(f"{len(known):,} labels, of at most {MAX_LABELS:,} - is it free text?")
+        raise DataError(f"labels: at most {MAX_LABELS:,}, got {len(known):,}. Is it free text?")
     column = {label: position for position, label in enumerate(known)}
     values = np.zeros((len(rows), len(known)), np.bool_)
     for row, labels in zip(values, rows, strict=True):

@@ -63,12 +63,12 @@ def save_sheet(sheet: Image.Image, path: Path) -> None:
     """Write the sheet in the format its name asks for, whole or not at all."""
     kind = Image.registered_extensions().get(path.suffix.lower())
     if kind not in ("PNG", "JPEG", "WEBP"):
-        raise ConfigError(f"cannot write a picture called {path} - use .png, .jpg or .webp")
+        raise ConfigError(f"{path}: not a name of an image. Use .png, .jpg or .webp.")
     try:
         with files.replacing(path) as draft:
             sheet.save(draft, kind)
     except OSError as error:
-        raise ConfigError(f"cannot write {path} - {error.strerror or error}") from error
+        raise ConfigError(f"{path}: cannot be written, {error.strerror or error}.") from error
 
 
 def _band(

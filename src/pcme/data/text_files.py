@@ -75,7 +75,7 @@ def json_document(path: Path) -> Any:  # noqa: ANN401 - a JSON document is anyth
         with opened(path, "rb") as file:
             return json.load(file)
     except (ValueError, EOFError, RecursionError, gzip.BadGzipFile, zlib.error) as error:
-        raise FormatError(f"{path} is not JSON - {error} - is the download complete?") from error
+        raise FormatError(f"{path}: not JSON, {error}. Is the download complete?") from error
 
 
 def inside(root: Path, name: str) -> str | None:

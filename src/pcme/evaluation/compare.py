@@ -1,10 +1,10 @@
-"""Compare runs on the same queries: is one better, or were these queries kind to it?
+"""Compare runs on the same queries: paired differences, bootstrap intervals, permutation tests.
 
-Both runs answer each query, so what counts is the difference of the two values, query by query. The
-interval is the bootstrap's; the p-value is that of a permutation test: if the runs were alike, the
-two values of a cluster of queries could as well change places. Clusters are classes, or images
-where there are none, because queries of one cluster are not independent. Neither says anything of
-another training of the same recipe: for that, train several seeds.
+Both runs answer each query, so differences are taken per query. The interval is the bootstrap's.
+The p-value is that of a permutation test: if the runs were alike, the two values of a cluster of
+queries could be exchanged. Clusters are classes, or images without classes, because queries of one
+cluster are not independent. Neither covers another training of the same recipe: for that, train
+more seeds.
 """
 
 import difflib
@@ -35,13 +35,13 @@ PERMUTATIONS = 10_000
 METRICS = (
     "r_precision", *RECALLS, "rsum", "map@r", "mean_rank", "pmrp", "pmrp@0", "pmrp@1", "pmrp@2",
 )  # fmt: skip
-"""What can be compared: means over queries. A median is none, so it has no such test."""
+"""Metrics that can be compared: means over queries, hence no median."""
 PREFIXES = ("", FOLDED, "eccv ", "cxc ")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much more a run has than the first one, in one direction."""
+    """How much better a run is than the first one, in one direction."""
 
     run: str
     direction: DirectionName
@@ -54,7 +54,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Some runs by one metric: the figures of each, and the differences from the first."""
+    """Runs by one metric: the evaluation of each, and the differences from the first."""
 
     metric: str
     results: dict[str, Evaluation]
@@ -80,7 +80,7 @@ def compare(
     names = [str(run) for run in runs]
     if len(set(names)) < 2 or len(set(names)) < len(names):
         raise ConfigError(
-            f"two different runs or more are compared - got {', '.join(names) or 'none'}"
+            f"runs: must be two or more different ones, got {', '.join(names) or 'none'}."
         )
 
     def result(run: Path) -> Evaluation:
@@ -137,36 +137,38 @@ def _require_same_queries(results: dict[str, Evaluation], base: str, name: str) 
     first, other = results[base], results[name]
     if first.digest != other.digest:
         raise DataError(
-            f"{base} and {name} were not asked the same - {_asked(first)} and {_asked(other)}, or "
-            "other captions, images or right answers - evaluate both on one split of the same data"
+            f"{base} and {name}: must have the same queries, got {_queries(first)} and "
+            f"{_queries(other)}, or other captions, images or matches. Evaluate both on one split "
+            "of the same data."
         )
 
 
 def _require_same_labels(results: dict[str, Evaluation], base: str, name: str) -> None:
     if results[base].labels != results[name].labels:
         raise DataError(
-            f"{base} and {name} were not judged by the same labels, which PMRP goes by - they have "
+            f"{base} and {name}: must have the same labels for PMRP, got "
             f"{results[base].labels[:8] or 'none on record'} and "
-            f"{results[name].labels[:8] or 'none on record'} - evaluate both again with one file "
-            "of labels"
+            f"{results[name].labels[:8] or 'none on record'}. Evaluate both with the same labels."
         )
 
 
-def _asked(result: Evaluation) -> str:
+def _queries(result: Evaluation) -> str:
     return f"{result.dataset} with {result.gallery:,} images and {result.queries:,} captions"
 
 
-def _differences(ways: dict[str, Direction], way: DirectionName, metric: str) -> list[Difference]:
+def _differences(
+    runs: dict[str, Direction], direction: DirectionName, metric: str
+) -> list[Difference]:
     """All runs of one direction against the first."""
-    base, *others = ways
-    drawn = {name: resample(each, [metric])[:, 0] for name, each in ways.items()}
-    tested = [_p_value(_shares(ways[base], ways[name], metric)) for name in others]
+    base, *others = runs
+    drawn = {name: resample(run, [metric])[:, 0] for name, run in runs.items()}
+    tested = [_p_value(_shares(runs[base], runs[name], metric)) for name in others]
     return [
         Difference(
             name,
-            way,
+            direction,
             Estimate(
-                ways[name].metric(metric) - ways[base].metric(metric),
+                runs[name].metric(metric) - runs[base].metric(metric),
                 *percentiles(drawn[name] - drawn[base]),
             ),
             p,
@@ -177,7 +179,7 @@ def _differences(ways: dict[str, Direction], way: DirectionName, metric: str) ->
 
 
 def _shares(base: Direction, other: Direction, metric: str) -> Float64[np.ndarray, " c"]:
-    """What each cluster adds to the difference of the two figures."""
+    """What each cluster adds to the difference of the two metrics."""
     gained = _per_query(other, metric) - _per_query(base, metric)
     weights = _weights(base, metric, ~np.isnan(gained))
     _, cluster = np.unique(base.clusters, return_inverse=True)

@@ -19,7 +19,7 @@ from pcme.model import Model
 
 @dataclass(frozen=True)
 class Embedded:
-    """A split's embeddings, and the split without what could not be embedded."""
+    """A split's embeddings, and the split without the items that could not be embedded."""
 
     dataset: CaptionDataset
     images: Embedding
@@ -36,25 +36,21 @@ def embed(
     features: FeatureRows | None = None,
     progress: Progress = silent,
 ) -> Embedded:
-    """Every image once and every caption once; unusable images leave with their captions.
+    """Embed every image and caption once; unusable images leave with their captions.
 
-    `features` are what the model's backbone makes of the images, where it has been computed before.
+    `features` are the backbone's features of the images, if they have been computed before.
     """
     model.eval()
+    stored = dataset.image_vectors if features is None else features
+    if stored is None:
+        source = image_batches(
+            dataset.images, model.transform, batch_size=batch_size, problems=problems,
+            workers=workers,
+        )  # fmt: skip
+    else:
+        source = _stored_batches(stored, len(dataset.images), batch_size)
     indices: list[Int64[np.ndarray, " b"]] = []
     parts: list[Embedding] = []
-    stored = dataset.image_vectors if features is None else features
-    source = (
-        image_batches(
-            dataset.images,
-            model.transform,
-            batch_size=batch_size,
-            problems=problems,
-            workers=workers,
-        )
-        if stored is None
-        else _stored_batches(stored, len(dataset.images), batch_size)
-    )
     with torch.no_grad():
         for rows, inputs in source:
             indices.append(rows)
@@ -62,19 +58,19 @@ def embed(
             progress("images", int(rows[-1]) + 1, len(dataset.images))
     if not parts:
         raise DataError(
-            f"{dataset.where}: none of its {len(dataset.images)} images can be used - see "
-            "`pcme data check`"
+            f"{dataset.where}: none of its {len(dataset.images)} images can be used. See "
+            "`pcme data check`."
         )
-    kept = np.concatenate(indices)
+    usable = np.concatenate(indices)
     if features is not None:
-        for index in np.setdiff1d(np.arange(len(dataset.images)), kept).tolist():
+        for index in np.setdiff1d(np.arange(len(dataset.images)), usable).tolist():
             problems.add("image-unreadable", dataset.images.id(index), "has no features")
-    part = dataset if len(kept) == len(dataset.images) else dataset.subset(kept)
-    captions = _embedded_captions(model, part, batch_size, progress)
+    part = dataset if len(usable) == len(dataset.images) else dataset.subset(usable)
+    captions = _embed_captions(model, part, batch_size, progress)
     return Embedded(part, joined(parts), captions)
 
 
-def _embedded_captions(
+def _embed_captions(
     model: Model, dataset: CaptionDataset, batch_size: int, progress: Progress
 ) -> Embedding:
     if dataset.caption_vectors is None:
@@ -87,10 +83,10 @@ def _embedded_captions(
 def _stored_batches(
     stored: FeatureRows, count: int, size: int
 ) -> Iterator[tuple[Int64[np.ndarray, " b"], Float32[Tensor, "b s d"]]]:
-    """(places, vectors) of what is there, in order."""
+    """(indices, vectors) of the items that have vectors, in order."""
     for start in range(0, count, size):
-        places = range(start, min(start + size, count))
-        found = [(place, row) for place in places if (row := stored.row(place)) is not None]
-        if found:
-            rows, vectors = zip(*found, strict=True)
+        indices = range(start, min(start + size, count))
+        present = [(index, row) for index in indices if (row := stored.row(index)) is not None]
+        if present:
+            rows, vectors = zip(*present, strict=True)
             yield np.array(rows, np.int64), torch.stack(vectors)

@@ -1,4 +1,4 @@
-"""Judging a block of scores: ranked once, then read by every metric.
+"""Metrics of a block of scores, which is ranked once for all of them.
 
 Paper: §4.1.1, §C.1.
 """
@@ -27,31 +27,31 @@ Values = dict[str, Float64[np.ndarray, " b"]]
 def block_metrics(
     scores: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
 ) -> Values:
-    """{metric: values} of the queries `rows`, whose scores of the whole gallery these are.
+    """Return {metric: values} of the queries `rows`, from their scores of the whole gallery.
 
-    The relation called OWN is the dataset's; values of another bear its name: "eccv map@r".
+    The relation OWN is the dataset's; metrics of another have its name: "eccv map@r".
     """
     block = as_scores(scores)
     count, gallery = block.shape
-    found: Values = {}
+    collected: Values = {}
 
     def fill(some: slice) -> None:
         part = read_rows(block, some)
-        asked = slice(rows.start + some.start, rows.start + some.stop)
-        for name, values in _values(part, asked, relations, plausible).items():
-            found.setdefault(name, np.empty(count))[some] = values
+        queries = slice(rows.start + some.start, rows.start + some.stop)
+        for name, values in _values(part, queries, relations, plausible).items():
+            collected.setdefault(name, np.empty(count))[some] = values
 
     each_block(fill, count, row_bytes=(TOP_IDS_BYTES + 24) * gallery)
-    return found
+    return collected
 
 
 def _depth(rows: slice, relations: Mapping[str, Relation]) -> int:
-    """How deep queries are ranked: to the largest R of theirs, under any judgement."""
+    """How deep queries are ranked: to their largest R under any relation."""
     return max(max(KS), *(int(relation.sizes[rows].max()) for relation in relations.values()))
 
 
 def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
-    """`top_ids`, shallow: whatever is below the best of `depth` groups of items is not looked at.
+    """`top_ids` for a small depth: items below the best of `depth` groups are skipped.
 
     The least of the `depth` highest maxima of groups is no higher than the score at that depth.
     """
@@ -72,49 +72,50 @@ def _values(
     part: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
 ) -> Values:
     ids = _best(part, min(_depth(rows, relations), part.shape[1]))
-    found = _right(part, ids, rows, relations[OWN])
-    found["chance"] = _known(relations[OWN].sizes[rows] / part.shape[1], relations[OWN], rows)
+    values = _of_relation(part, ids, rows, relations[OWN])
+    values["chance"] = _known(relations[OWN].sizes[rows] / part.shape[1], relations[OWN], rows)
     if plausible is not None:
         shares = plausible.shares(part, rows)
-        found["pmrp"] = shares.mean(1)
-        found |= {f"pmrp@{radius}": shares[:, i] for i, radius in enumerate(RADII)}
+        values["pmrp"] = shares.mean(1)
+        values |= {f"pmrp@{radius}": shares[:, i] for i, radius in enumerate(RADII)}
     for name, relation in relations.items():
         if name != OWN:
-            values = _right(part, ids, rows, relation)
-            found |= {f"{name} {metric}": values[metric] for metric in values if metric != "rank"}
-    return found
+            others = _of_relation(part, ids, rows, relation)
+            values |= {f"{name} {metric}": others[metric] for metric in others if metric != "rank"}
+    return values
 
 
-def _right(part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relation: Relation) -> Values:
-    """The metrics of one relation, from where its right answers stand."""
+def _of_relation(
+    part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relation: Relation
+) -> Values:
+    """The metrics of one relation, from the ranks of its relevant items."""
     sizes = relation.sizes[rows]
     hits = relation.matches.hits(ids[:, : max(*KS, int(sizes.max()))], rows.start)
     ranks = _first_ranks(part, hits, relation, rows)
     least = np.maximum(sizes, 1)
     hits = within(hits, sizes)
-    found = {
+    values = {
         "r_precision": share_of_hits(hits, least),
         **{f"recall@{k}": (ranks <= k).astype(np.float64) for k in KS},
         "map@r": average_precision(hits, least),
         "rank": ranks,
     }
-    return {name: _known(values, relation, rows) for name, values in found.items()}
+    return {name: _known(each, relation, rows) for name, each in values.items()}
 
 
 def _first_ranks(
     part: Block, hits: Bool[np.ndarray, "b k"], relation: Relation, rows: slice
 ) -> Float64[np.ndarray, " b"]:
-    """The rank of each query's first right answer; those further down are counted, not sorted."""
+    """The rank of each query's first relevant item; ranks below the ids are counted, not sorted."""
     ranks = first_hits(hits)
-    matched = relation.matches
-    for place in np.flatnonzero(np.isinf(ranks)).tolist():
-        (right,) = matched.rows(rows.start + place, 1)
-        ranks[place] = first_rank(part[place], right)
+    for row in np.flatnonzero(np.isinf(ranks)).tolist():
+        (relevant,) = relation.matches.rows(rows.start + row, 1)
+        ranks[row] = first_rank(part[row], relevant)
     return ranks
 
 
 def _known(
     values: Float64[np.ndarray, " b"], relation: Relation, rows: slice
 ) -> Float64[np.ndarray, " b"]:
-    """NaN for queries without any right answer."""
+    """NaN for queries without any relevant item."""
     return np.where(relation.sizes[rows] > 0, values, np.nan)

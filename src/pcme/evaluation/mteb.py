@@ -70,7 +70,7 @@ class MtebModel:
         """The same of the first with the first, the second with the second, and so on."""
         left, right = self._unpacked(embeddings1), self._unpacked(embeddings2)
         if len(left) != len(right):
-            raise DataError(f"pairs need as many on either side - got {len(left)} and {len(right)}")
+            raise DataError(f"pairs: need two equal sides, got {len(left)} and {len(right)}.")
         pairs = [self.score(left[i], right[i])[0] for i in range(len(left))]
         return torch.cat(pairs)
 
@@ -89,7 +89,7 @@ class MtebModel:
     ) -> Found:
         """The best documents of each query, or the order of those it is given in `top_ranked`."""
         if self.documents is None:
-            raise DataError("there is nothing to search in - call index(corpus) first")
+            raise DataError("documents: there are none to search in. Call index(corpus) first.")
         names = [str(ident) for ident in queries["id"]]
         asked = self._all(queries, options)
         if top_ranked is not None:
@@ -107,7 +107,7 @@ class MtebModel:
         try:
             meta = importlib.import_module("mteb.models.model_meta").ModelMeta
         except ImportError as error:
-            raise ConfigError("MTEB is not installed - pip install pcme[mteb]") from error
+            raise ConfigError("MTEB: is not installed. Run pip install pcme[mteb].") from error
         count = sum(parameter.numel() for parameter in self.model.parameters())
         return meta(
             loader=None, name=self.name, revision="local", release_date=None, languages=None,
@@ -141,15 +141,15 @@ class MtebModel:
         starts = range(0, len(items), size)
         parts = [self._embedded(items[start : start + size]) for start in starts]
         if not parts:
-            raise DataError("no items were given - MTEB's dataset is empty")
+            raise DataError("items: MTEB's dataset is empty.")
         return joined(parts)
 
     def _embedded(self, batch: Batch) -> Embedding:
         images, texts = _given(batch, "image"), _texts(batch)
         if (images is None) == (texts is None):
             raise ConfigError(
-                f"an item must be an image or a text - got the columns {sorted(batch)} - choose "
-                "tasks between images and texts"
+                f"items: must be images or texts, got the columns {sorted(batch)}. Choose tasks "
+                "between images and texts."
             )
         if images is not None:
             return self.model.encode_images([image.convert("RGB") for image in images])
@@ -181,7 +181,7 @@ def _texts(batch: Batch) -> list[str] | None:
     if texts is None:
         return None
     if not all(isinstance(text, str) for text in texts):
-        raise ConfigError("texts must be sentences - got conversations - choose another task")
+        raise ConfigError("texts: must be sentences, got conversations. Choose another task.")
     before = batch.get("title") or [""] * len(texts)
     behind = batch.get("instruction") or [""] * len(texts)
     rows = zip(before, texts, behind, strict=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pcme import data
 from pcme.core.progress import Progress, silent
-from pcme.data.dataset import CaptionDataset, Dataset
+from pcme.data.dataset import CaptionDataset
+from pcme.data.layout import Dataset
 from pcme.data.loading.batches import FeatureRows
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError

@@ -1,8 +1,8 @@
-"""One pass over a score's blocks, and every metric from it: no score is computed twice.
+"""Evaluate a score in one pass over its blocks: no score is computed twice.
 
-Each block of rows is ranked once, as deep as its hungriest metric needs; R-Precision and PMRP go R
-deep, whatever R is. A score that is the same from either side is computed once for both directions:
-captions search images, and images search captions in the transposed matrix.
+Each block of rows is ranked once, as deep as any metric needs; R-Precision and PMRP go R deep. A
+symmetric score is computed once for both directions: captions search images, and images search
+captions in the transposed matrix.
 
 Paper: §4.1.1.
 """
@@ -25,10 +25,10 @@ from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
 
 HELD_BYTES = 1 << 30
-"""The largest matrix that is kept for the other direction; beyond it scores are computed again."""
+"""The largest matrix kept for the other direction; beyond it scores are computed again."""
 
 ROWS = 512
-"""Queries of a block that is read from a matrix that is kept."""
+"""Queries per block of a kept matrix."""
 
 Values = dict[str, Float64[np.ndarray, " _"]]
 Blocks = Iterator[tuple[slice, Float[np.ndarray, "b g"]]]
@@ -42,13 +42,13 @@ def evaluate_score(
     *,
     progress: Progress = silent,
 ) -> Evaluation:
-    """What a score comes to on a split's embeddings, both ways, query by query.
+    """Evaluate a score on a split's embeddings, in both directions and per query.
 
-    `truth` is the split itself, or its `protocol` where several scores are evaluated.
+    `truth` is the split, or its `protocol` if several scores are evaluated.
     `progress` counts the queries of both directions.
     """
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
-    t2i, i2t = _both_ways(score, images, captions, rules.t2i, rules.i2t, progress)
+    t2i, i2t = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
     return Evaluation(
         rules.dataset,
         score.name,
@@ -66,23 +66,23 @@ def retrieval(
 ) -> dict[str, dict[str, float]]:
     """{direction: {metric: mean}} of both directions; `matches` has captions as queries.
 
-    The short form of `evaluate_score`, for those who have nothing but matches.
+    The short form of `evaluate_score`, for matches alone.
     """
-    kept = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
+    names = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
     there, back = (GroundTruth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
     t2i, i2t = (
-        {name: float(np.nanmean(values[name])) for name in kept}
-        for values in _both_ways(score, images, captions, there, back, silent)
+        {name: float(np.nanmean(values[name])) for name in names}
+        for values in _both_directions(score, images, captions, there, back, silent)
     )
     return {"i2t": i2t, "t2i": t2i}
 
 
-def same_either_way(score: Score, images: Embedding) -> bool:
-    """Whether one matrix serves both directions: never where either side is sampled anew."""
+def shares_matrix(score: Score, images: Embedding) -> bool:
+    """Whether one matrix serves both directions: never if either side is sampled afresh."""
     return score.symmetric and not (score.positional and isinstance(images, Gaussian))
 
 
-def _both_ways(
+def _both_directions(
     score: Score,
     images: Embedding,
     captions: Embedding,
@@ -92,21 +92,24 @@ def _both_ways(
 ) -> tuple[Values, Values]:
     """The values of captions as queries, and of images."""
     total = len(captions) + len(images)
-    cells = len(captions) * len(images)
-    kept: torch.Tensor | None = None
-    if cells * images.dtype.itemsize <= HELD_BYTES and same_either_way(score, images):
-        kept = torch.empty((len(captions), len(images)), dtype=images.dtype)
+    size = len(captions) * len(images) * images.dtype.itemsize
+    matrix: Float[torch.Tensor, "c i"] | None = None
+    if size <= HELD_BYTES and shares_matrix(score, images):
+        matrix = torch.empty((len(captions), len(images)), dtype=images.dtype)
 
     def report(done: int) -> None:
         progress("queries", done, total)
 
-    found = _values(_scored(score, captions, images, kept), t2i, report)
-    again = _scored(score, images, captions) if kept is None else _columns(kept.numpy())
-    return found, _values(again, i2t, lambda done: report(len(captions) + done))
+    by_caption = _values(_scored(score, captions, images, matrix), t2i, report)
+    back = _scored(score, images, captions) if matrix is None else _columns(matrix.numpy())
+    return by_caption, _values(back, i2t, lambda done: report(len(captions) + done))
 
 
 def _scored(
-    score: Score, queries: Embedding, gallery: Embedding, out: torch.Tensor | None = None
+    score: Score,
+    queries: Embedding,
+    gallery: Embedding,
+    out: Float[torch.Tensor, "q g"] | None = None,
 ) -> Blocks:
     for rows, block in score.blocks(queries, gallery, out=out):
         yield rows, block.numpy()
@@ -120,30 +123,30 @@ def _columns(matrix: Float[np.ndarray, "c i"]) -> Blocks:
 
 
 def _values(blocks: Blocks, truth: GroundTruth, done: Callable[[int], None]) -> Values:
-    """The values of every metric and query of one direction, NaN where there is none."""
-    found: Values = {}
+    """The per-query values of every metric of one direction, NaN where there is none."""
+    collected: Values = {}
     for rows, block in blocks:
-        for name, places, values in _measured(block, rows, truth):
-            found.setdefault(name, np.full(len(truth.matches), np.nan))[places] = values
+        for name, queries, values in _measure(block, rows, truth):
+            collected.setdefault(name, np.full(len(truth.matches), np.nan))[queries] = values
         done(rows.stop)
-    return found
+    return collected
 
 
-def _measured(
+def _measure(
     block: Float[np.ndarray, "b g"], rows: slice, truth: GroundTruth
 ) -> Iterator[tuple[str, slice | Int[np.ndarray, " b"], Float64[np.ndarray, " b"]]]:
-    """(metric, queries, their values) of everything that a block of scores can tell."""
+    """(metric, queries, values) of a block of scores, over the whole gallery and within folds."""
     relations = {OWN: Relation.of(truth.matches), **truth.others}
-    found = block_metrics(block, rows, relations, truth.plausible)
-    yield from ((name, rows, values) for name, values in found.items())
+    whole = block_metrics(block, rows, relations, truth.plausible)
+    yield from ((name, rows, values) for name, values in whole.items())
     for fold in truth.folds:
         first, last = np.searchsorted(fold.queries, (rows.start, rows.stop)).tolist()
         if first < last:
-            places = fold.queries[first:last]
-            part = block[places - rows.start][:, fold.gallery]
-            inner = {OWN: Relation.of(fold.matches)}
-            found = block_metrics(part, slice(first, last), inner, fold.plausible)
-            yield from ((FOLDED + name, places, values) for name, values in found.items())
+            queries = fold.queries[first:last]
+            part = block[queries - rows.start][:, fold.gallery]
+            own = {OWN: Relation.of(fold.matches)}
+            inner = block_metrics(part, slice(first, last), own, fold.plausible)
+            yield from ((FOLDED + name, queries, values) for name, values in inner.items())
 
 
 def _direction(values: Values, truth: GroundTruth, gallery: int) -> Direction:

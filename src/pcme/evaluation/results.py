@@ -1,7 +1,7 @@
-"""Results: what an evaluation came to, query by query; means are taken at the edge.
+"""Results of an evaluation: the per-query values of every metric, and their means.
 
-Everything that is said of a model, a mean, an interval, a test against another model, a plot over
-bins of σ, follows from these values. NaN is where a query has no right answer.
+Means, intervals, tests against another model and plots over bins of σ all follow from these values.
+A query without a relevant item has NaN.
 
 Paper: §4.1.1.
 """
@@ -23,10 +23,10 @@ from pcme.core import files
 from pcme.errors import ConfigError, FormatError
 
 FOLDED = "1k "
-"""Values whose names begin so are of COCO's folds: averaged within each, then over all."""
+"""The prefix of values of COCO's folds: averaged within each fold, then over all."""
 
 RECALLS = ("recall@1", "recall@5", "recall@10")
-"""What rsum sums."""
+"""The terms of rsum."""
 
 FORMAT = "pcme-evaluation-1"
 DAMAGED = (
@@ -42,10 +42,10 @@ PerQuery = Float64[np.ndarray, " q"]
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """One direction's values of every metric, one for each query.
+    """The per-query values of every metric in one direction.
 
-    `rank` is that of the first right answer, from 1. `clusters` and `folds` number the queries that
-    belong together: by class, or by image where there are no classes, and by fold (-1: none).
+    `rank` is that of the first relevant item, from 1. `clusters` and `folds` number queries that
+    belong together: by class, or by image without classes, and by fold (-1: none).
     """
 
     values: Mapping[str, PerQuery]
@@ -61,18 +61,18 @@ class Direction:
         """The values called `name`, or an error that lists those there are."""
         if name not in self.values:
             raise ConfigError(
-                f'no values called "{name}" - there are: {", ".join(self.values)} - PMRP needs '
-                "labels, 1k and eccv need COCO's test split"
+                f"{name}: not a metric of this evaluation. Known: {', '.join(self.values)}. PMRP "
+                "needs labels, 1k and eccv need COCO's test split."
             )
         return self.values[name]
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The figure of every metric: shares from 0 to 1, ranks, and rsum from 0 to 3."""
+        """Every metric's mean: shares from 0 to 1, ranks, and rsum from 0 to 3."""
         return {name: self.metric(name) for name in metric_names(self.values)}
 
     def metric(self, name: str) -> float:
-        """One figure: a mean, "median_rank", "mean_rank", or "rsum" of this direction."""
+        """Return one metric: a mean, "median_rank", "mean_rank", or "rsum" of this direction."""
         prefix, base = split_name(name)
         if base == "rsum":
             return sum(self.metric(prefix + part) for part in RECALLS)
@@ -89,7 +89,7 @@ class Direction:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What one score came to on one split, both ways."""
+    """The evaluation of one score on one split, in both directions."""
 
     dataset: str
     """The dataset and its split, as in "cub/test"."""
@@ -99,10 +99,10 @@ class Evaluation:
     i2t: Direction
     t2i: Direction
     digest: str
-    """That of the protocol: equal for evaluations of the same queries and right answers."""
+    """The protocol's: equal for evaluations of the same queries and relevant items."""
     notes: tuple[str, ...] = ()
     labels: str = ""
-    """The protocol's digest of the labels; files of old have none."""
+    """The protocol's digest of the labels; old files have none."""
 
     @property
     def queries(self) -> int:
@@ -146,7 +146,7 @@ class Evaluation:
                 np.savez_compressed(stream, allow_pickle=False, **arrays)
         except OSError as error:
             raise FormatError(
-                f"{path} cannot be written - {error.strerror or error} - is its folder there?"
+                f"{path}: cannot be written, {error.strerror or error}. Is its folder there?"
             ) from error
 
     @staticmethod
@@ -163,7 +163,7 @@ class Evaluation:
             return Evaluation(**{**about, **ways, "notes": tuple(about["notes"])})
         except DAMAGED as error:
             raise FormatError(
-                f"{path} is not a saved evaluation - {error} - write one with `pcme evaluate --out`"
+                f"{path}: not a saved evaluation, {error}. Write one with `pcme evaluate --out`."
             ) from error
 
     def _about(self) -> dict[str, Any]:

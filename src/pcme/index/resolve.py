@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pcme import data
-from pcme.data.dataset import CaptionDataset, Dataset
+from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.sidecar import Sidecar
+from pcme.data.layout import Dataset
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES
 from pcme.data.sources import Files

@@ -217,5 +217,5 @@ def test_all_species_can_be_used_and_no_more():
 
 
 def test_an_unknown_split_is_an_error():
-    with pytest.raises(ConfigError, match="Aviary has: train, val, test"):
+    with pytest.raises(ConfigError, match="it has train, val, test"):
         Aviary().load("dev")

@@ -122,7 +122,7 @@ def test_without_split_files_the_error_says_what_to_get(root):
 
 
 def test_an_unknown_split_is_refused(root):
-    with pytest.raises(ConfigError, match='no split "val" - CUB has: train, test, seen'):
+    with pytest.raises(ConfigError, match='no split "val", it has train, test, seen'):
         CUB(root).load("val")
 
 

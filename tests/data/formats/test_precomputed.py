@@ -120,7 +120,7 @@ def test_vectors_that_agree_still_do_with_sigma_on_top(tmp_path):
     [
         (["image.features=7", "caption.features=6"], "image.features=6"),
         (["image.features=6", "caption.features=6", 'caption={"kind": "gru"}'], "caption.kind"),
-        (["image.features=6", "caption.features=6"], "set dim=6"),
+        (["image.features=6", "caption.features=6"], "Set dim=6"),
     ],
 )
 def test_backbones_that_do_not_take_the_vectors_are_refused(tmp_path, changes, said):
@@ -170,7 +170,7 @@ def test_without_owners_captions_belong_to_the_image_of_their_row(tmp_path):
     assert Precomputed(root).load("train").caption_image.tolist() == list(range(12))
     other = vectors(tmp_path / "other", per_image=2)
     (other / "train" / "owners.npy").unlink()
-    with pytest.raises(DataError, match="no owners"):
+    with pytest.raises(DataError, match=r"owners.npy is missing"):
         Precomputed(other).load("train")
 
 
@@ -179,7 +179,7 @@ def test_captions_are_shown_where_they_are_known(tmp_path):
     (root / "val" / "captions.txt").write_text("\n".join(f"caption {i}" for i in range(12)) + "\n")
     assert Precomputed(root).load("val").captions[3] == "caption 3"
     (root / "val" / "captions.txt").write_text("only one\n")
-    with pytest.raises(FormatError, match="12 lines"):
+    with pytest.raises(FormatError, match=r"captions.txt.*got 1"):
         Precomputed(root).load("val")
 
 

@@ -136,7 +136,7 @@ def test_compressed_shards_are_refused_with_advice(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(gzip.compress(b"x"))
     for root in (tmp_path, tmp_path / name):
-        with pytest.raises(FormatError, match=r"must not be compressed .* decompress"):
+        with pytest.raises(FormatError, match=r"must not be compressed, .* decompress"):
             Shards(root).splits  # noqa: B018
 
 
@@ -205,7 +205,7 @@ def test_folders_or_beginnings_of_names_are_the_splits(tmp_path, names):
     assert Shards(tmp_path).splits == ("train", "val")
     assert load(tmp_path, "train")[0].captions == ("x",)
     assert load(tmp_path, "val")[0].captions == ("y",)
-    with pytest.raises(ConfigError, match='no split "test" - Shards has: train, val'):
+    with pytest.raises(ConfigError, match='no split "test", it has train, val'):
         load(tmp_path, "test")
     pattern = str(tmp_path / "{") + ",".join(names) + "}"
     assert Shards(Path(pattern)).splits == ("train", "val")
@@ -475,5 +475,5 @@ def test_a_tar_of_images_alone_does_not_make_a_folder_of_shards(tmp_path):
 
 @unless_annotations_are_enforced
 def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match='match="clas" is not known'):
+    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
         Shards(tmp_path, match="clas")

@@ -72,7 +72,7 @@ def test_folders_at_the_top_are_splits_if_all_images_lie_in_them(tmp_path):
     dataset, problems = load(tmp_path, "train")
     assert ids(dataset) == ["train/a.jpg", "train/deep/b.jpg"]
     assert wheres(problems, "image-missing") == ["README.txt"]
-    with pytest.raises(ConfigError, match='no split "all" - Sidecar has: train, dev, test'):
+    with pytest.raises(ConfigError, match='no split "all", it has train, dev, test'):
         load(tmp_path)
     put(tmp_path, "more/e.jpg", "v")
     assert Sidecar(tmp_path).splits == ("all",)
@@ -210,7 +210,7 @@ def test_images_in_no_folder_have_no_class(tmp_path):
 
 
 def test_a_folder_without_images_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="nothing that can be used - no records"):
+    with pytest.raises(DataError, match="nothing that can be used, no records"):
         load(tmp_path)
     with pytest.raises(DataError, match="cannot be listed: No such file"):
         load(tmp_path / "gone")
@@ -233,5 +233,5 @@ def test_some_other_table_beside_the_images_changes_nothing(tmp_path):
 
 @unless_annotations_are_enforced
 def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match='match="clas" is not known'):
+    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
         Sidecar(tmp_path, match="clas")

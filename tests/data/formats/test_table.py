@@ -97,13 +97,13 @@ def test_without_a_split_column_all_is_the_split(folder):
     write(folder / "captions.csv", [{"image": "a.jpg", "caption": "a wren"}])
     assert Table(folder).splits == ("all",)
     assert load(folder)[0].captions == ("a wren",)
-    with pytest.raises(ConfigError, match='no split "train" - Table has: all'):
+    with pytest.raises(ConfigError, match='no split "train", it has all'):
         load(folder, "train")
 
 
 def test_a_split_that_is_not_there_is_an_error_that_names_those_that_are(folder):
     write(folder / "captions.csv", ROWS)
-    with pytest.raises(ConfigError, match='no split "val" - Table has: train, test'):
+    with pytest.raises(ConfigError, match='no split "val", it has train, test'):
         load(folder, "val")
 
 
@@ -138,7 +138,7 @@ def test_columns_may_be_named(folder):
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
 def test_a_missing_column_is_named_with_those_found_and_the_nearest(folder, suffix):
     write(folder / f"t{suffix}", [{"Images": "a.jpg", "caption": "x"}])
-    with pytest.raises(FormatError, match=r'no column "image" - it has: Images, .* "Images"\?'):
+    with pytest.raises(FormatError, match=r'no column "image", it has Images, .* "Images"\?'):
         load(folder)
     with pytest.raises(FormatError, match='no column "caption"'):
         Table(write(folder / "u.csv", [{"image": "a", "blurb": "x"}])).splits  # noqa: B018
@@ -146,7 +146,7 @@ def test_a_missing_column_is_named_with_those_found_and_the_nearest(folder, suff
 
 def test_cells_separated_by_something_else_are_an_error_that_says_so(folder):
     (folder / "t.csv").write_text("image;caption\na.jpg;x\n")
-    with pytest.raises(FormatError, match=r"it has: image;caption - separate the cells by commas"):
+    with pytest.raises(FormatError, match=r"it has image;caption. Separate the cells by commas"):
         load(folder)
 
 
@@ -246,11 +246,11 @@ def test_no_name_leads_outside_of_the_folder(tmp_path):
 
 @pytest.mark.parametrize("folder_is_given", [True, False])
 def test_an_ambiguous_folder_is_an_error_that_names_the_tables(folder, folder_is_given):
-    with pytest.raises(FormatError, match=r"found no \.csv, \.tsv, \.jsonl, \.parquet file"):
+    with pytest.raises(FormatError, match=r"got no \.csv, \.tsv, \.jsonl, \.parquet file"):
         load(folder if folder_is_given else folder / "gone.csv")
     write(folder / "x.csv", ROWS)
     write(folder / "y.jsonl", ROWS)
-    with pytest.raises(FormatError, match=r"found x\.csv, y\.jsonl"):
+    with pytest.raises(FormatError, match=r"got x\.csv, y\.jsonl"):
         load(folder)
     write(folder / "metadata.csv", ROWS)
     assert len(load(folder, "train")[0].captions) == 3
@@ -276,7 +276,7 @@ def test_a_table_of_a_header_only_is_an_error(folder, suffix):
         parquet.write_table(pa.table({"image": pa.array([], "str"), "caption": []}), path)
     else:
         path.write_text("\t".join(["image", "caption"]).replace("\t", ",\t"[suffix == ".tsv"]))
-    with pytest.raises(DataError, match="lists no image - it has no rows"):
+    with pytest.raises(DataError, match="lists no image, it has no rows"):
         load(folder)
 
 
@@ -290,7 +290,7 @@ def test_a_byte_order_mark_and_windows_lines_are_no_part_of_the_text(folder):
 
 def test_utf16_is_an_error_that_says_so(folder):
     (folder / "t.csv").write_bytes("image,caption\na.jpg,x\n".encode("utf-16"))
-    with pytest.raises(FormatError, match=r"is UTF-16 .* save it as UTF-8"):
+    with pytest.raises(FormatError, match=r"is UTF-16, .* Save it as UTF-8"):
         load(folder)
 
 
@@ -431,14 +431,14 @@ def test_parquet_columns_of_bytes_are_not_read(folder):
     assert load(folder)[0].metadata is None
     inside = pa.table({"image": [{"bytes": b"123", "path": "a.jpg"}], "caption": ["x"]})
     parquet.write_table(inside, folder / "t.parquet")
-    with pytest.raises(FormatError, match='no column "image" - it has: caption'):
+    with pytest.raises(FormatError, match='no column "image", it has caption'):
         load(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no table at all" * 9])
 def test_what_is_not_parquet_is_a_format_error(folder, content):
     (folder / "t.parquet").write_bytes(content)
-    with pytest.raises(FormatError, match=r"t\.parquet is not a Parquet file"):
+    with pytest.raises(FormatError, match=r"t\.parquet: not a Parquet file"):
         load(folder)
 
 
@@ -483,7 +483,7 @@ def test_a_folder_with_a_table_is_found(folder, name):
 def test_several_tables_are_found_for_the_error_to_name_them(folder):
     write(folder / "train.csv", ROWS)
     write(folder / "test.csv", ROWS)
-    with pytest.raises(FormatError, match=r"found test\.csv, train\.csv"):
+    with pytest.raises(FormatError, match=r"got test\.csv, train\.csv"):
         find(folder).load("train")
 
 
@@ -499,5 +499,5 @@ def test_a_folder_with_some_other_table_is_not(folder):
 
 @unless_annotations_are_enforced
 def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match='match="clas" is not known'):
+    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
         Table(tmp_path, match="clas")

@@ -294,7 +294,7 @@ def test_the_recipes_of_the_paper():
     ],
 )
 def test_fields_are_checked(fields):
-    with pytest.raises(ConfigError, match=f"{list(fields)[-1]} must be .* - got"):
+    with pytest.raises(ConfigError, match=f"{list(fields)[-1]}: must be .* got"):
         ImageTransform(**fields)
 
 

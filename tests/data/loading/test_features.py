@@ -142,7 +142,7 @@ def test_a_damaged_cache_is_a_format_error(tmp_path, damage):
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format_version": 99}))
     else:
         (cache.folder / damage).write_bytes(b"junk")
-    with pytest.raises(FormatError, match="delete it"):
+    with pytest.raises(FormatError, match="Delete it"):
         compute(tmp_path / "cache", data, Backbone())
 
 

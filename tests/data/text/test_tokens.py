@@ -120,7 +120,7 @@ def test_words_that_spell_a_special_are_unknown(special):
 
 @unless_annotations_are_enforced
 def test_a_caption_is_not_a_list_of_words():
-    with pytest.raises(ShapeError, match="tokenise"):
+    with pytest.raises(ShapeError, match="Tokenise"):
         Vocab(("a",), (1,)).encode("a bird")
 
 
@@ -191,9 +191,9 @@ GOOD = {"format_version": 1, "specials": list(SPECIALS), "words": ["a", "b"], "c
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"format_version": 2}, "format 2"),
-        ({"format_version": True}, "format True"),
-        ({"format_version": None}, "format None"),
+        ({"format_version": 2}, "got 2"),
+        ({"format_version": True}, "got True"),
+        ({"format_version": None}, "got None"),
         ({"specials": ["<unk>", "<start>", "<end>", "<pad>"]}, "specials"),
         ({"specials": None}, "specials"),
         ({"words": ["a", "a"]}, "distinct"),
@@ -201,7 +201,7 @@ GOOD = {"format_version": 1, "specials": list(SPECIALS), "words": ["a", "b"], "c
         ({"words": ["a", 7]}, "strings"),
         ({"words": "ab"}, "list of strings"),
         ({"words": None}, "list of strings"),
-        ({"counts": [2]}, "one count"),
+        ({"counts": [2]}, "one per word"),
         ({"counts": [2, 0]}, "positive"),
         ({"counts": [2, 1.5]}, "whole"),
         ({"counts": [2, True]}, "whole"),

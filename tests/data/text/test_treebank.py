@@ -63,7 +63,7 @@ def test_a_caption_that_nltk_gives_up_on_is_named(monkeypatch):
         raise TimeoutError
 
     monkeypatch.setattr(module, "sentences", slow)
-    with pytest.raises(DataError, match=r'"a bird..." takes nltk too long .* 6 characters'):
+    with pytest.raises(DataError, match=r'"a bird...": takes nltk too long .* 6 characters'):
         treebank("a bird")
 
 

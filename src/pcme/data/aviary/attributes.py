@@ -59,7 +59,7 @@ def facts_of(**values: str) -> Int64[np.ndarray, " a"]:
     known = {attribute.name: attribute for attribute in ATTRIBUTES}
     for name, value in values.items():
         if name not in known or value not in known[name].values:
-            raise ConfigError(f"no bird has {name}={value} - known: {', '.join(LABELS)}")
+            raise ConfigError(f"{name}: no bird has it, got {value}. Known: {', '.join(LABELS)}.")
     return np.array([a.values.index(values.get(a.name, a.values[0])) for a in ATTRIBUTES])
 
 

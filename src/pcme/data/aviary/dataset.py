@@ -20,7 +20,8 @@ from pcme.data.aviary.attributes import LABELS, SHAPE, SPECIES, one_hot, species
 from pcme.data.aviary.captions import CHANCES, SUBSETS, compose, mentioned, write
 from pcme.data.aviary.drawing import DRAWING_VERSION, MIN_PIXELS, draw
 from pcme.data.aviary.parsing import read
-from pcme.data.dataset import CaptionDataset, Dataset, NamedValues, Written, registry
+from pcme.data.dataset import CaptionDataset, NamedValues, Written
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError

@@ -115,9 +115,7 @@ def draw(
     (64, 64)
     """
     if pixels < MIN_PIXELS:
-        raise ConfigError(
-            f"pixels must be at least {MIN_PIXELS} - got {pixels} - a smaller bird shows nothing"
-        )
+        raise ConfigError(f"pixels: must be at least {MIN_PIXELS}, got {pixels}.")
     bird = _bird(facts.tolist(), generator)
     canvas = behind(bird.background, bird.foot, pixels, generator)
     _paint(canvas, bird)

@@ -18,8 +18,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
@@ -148,7 +149,7 @@ def _objects(root: Path) -> _Objects | None:
                 labels = seen.setdefault(annotation["image_id"], set())
                 labels.add(names[annotation["category_id"]])
         except (KeyError, TypeError) as error:
-            raise FormatError(f"{path} is not a COCO instances file - it lacks {error}") from error
+            raise FormatError(f"{path}: not a COCO instances file, it lacks {error}.") from error
     ordered = tuple(names[number] for number in sorted(names))
     return _Objects(ordered, {k: frozenset(v) for k, v in seen.items()}) if found else None
 
@@ -183,7 +184,7 @@ def _official_document(path: Path) -> Mapping[str, Any]:
     document = json_document(path)
     lists = ("images", "annotations")
     if not isinstance(document, dict) or not all(isinstance(document.get(k), list) for k in lists):
-        raise FormatError(f"{path} is not a COCO captions file - it lacks images or annotations")
+        raise FormatError(f"{path}: not a COCO captions file, it lacks images or annotations.")
     return document
 
 

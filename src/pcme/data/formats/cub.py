@@ -21,7 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
@@ -69,8 +70,8 @@ class CUB(Dataset):
         """One split, in the order of images.txt (of file names without it)."""
         if not self.splits:
             raise FormatError(
-                f"{self.root} has no class lists - looked for {self._list('testclasses.txt')} - "
-                "put the files of the zero-shot splits of Xian et al. into splits/"
+                f"{self.root}: has no class lists, {self._list('testclasses.txt')} is missing. Put "
+                "the files of the zero-shot splits of Xian et al. into splits/."
             )
         self.checked_split(split)
         records = self._records(split, problems)
@@ -111,7 +112,7 @@ class CUB(Dataset):
     def _lines(self, file: str, problems: Problems) -> list[str]:
         path = self._list(file)
         if not path.is_file():
-            raise FormatError(f"{path} is missing - it is one of the files of the zero-shot splits")
+            raise FormatError(f"{path}: is missing, one of the files of the zero-shot splits.")
         return [line.strip() for _, line in text_lines(path, problems) if line.strip()]
 
     def _list(self, file: str) -> Path:

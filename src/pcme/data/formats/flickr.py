@@ -9,8 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files

@@ -20,7 +20,7 @@ def karpathy_images(path: Path, split: str, problems: Problems) -> list[Mapping[
     """The images of one split, in file order; entries without name or sentences are reported."""
     document = json_document(path)
     if not isinstance(document, dict) or not isinstance(document.get("images"), list):
-        raise FormatError(f'{path} is not a Karpathy split file - it has no list "images"')
+        raise FormatError(f'{path}: not a Karpathy split file, it has no list "images".')
     kept = []
     for number, entry in enumerate(document["images"]):
         if not _well_formed(entry):

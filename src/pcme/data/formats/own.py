@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, recognised, registry
+from pcme.data.dataset import CaptionDataset
+from pcme.data.layout import Dataset, recognised, registry
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 
@@ -35,7 +36,7 @@ class Own(Dataset):
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
-            raise ConfigError(f"share must lie between 0 and 1 - got {self.share}")
+            raise ConfigError(f"share: must be between 0 and 1, got {self.share}.")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -69,6 +70,6 @@ class Own(Dataset):
             if name in inner.splits:
                 return name
         raise ConfigError(
-            f'{self.root} has no split "train" - it has: {", ".join(inner.splits)} - call one of '
-            "them train, or leave the splits out"
+            f'{self.root}: no split "train", it has {", ".join(inner.splits)}. Call one of them '
+            "train, or leave the splits out."
         )

@@ -16,8 +16,9 @@ from jaxtyping import Int64
 from PIL import Image
 
 from pcme.data.arrays import VectorFile
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.errors import DataError, FormatError
@@ -91,23 +92,23 @@ def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]
     if not path.exists():
         if images != captions:
             raise DataError(
-                f"{folder} has {images:,} images and {captions:,} captions, and no owners.npy to "
-                "say which belong together"
+                f"{folder}: owners.npy is missing, {images:,} images and {captions:,} captions. "
+                "Add it, to say which belong together."
             )
         return np.arange(images)
     try:
         owners = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise FormatError(f"{path} is not a NumPy file of numbers - {error}") from error
+        raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
     if owners.shape != (captions,) or owners.dtype.kind not in "iu":
         raise FormatError(
-            f"{path} must hold {captions:,} integers, one a caption - got {owners.dtype} "
-            f"{list(owners.shape)}"
+            f"{path}: must hold {captions:,} integers, one per caption, got {owners.dtype} "
+            f"{list(owners.shape)}."
         )
     if captions and not 0 <= owners.min() <= owners.max() < images:
         raise FormatError(
-            f"{path} must name images from 0 to {images - 1:,} - got {owners.min():,} to "
-            f"{owners.max():,}"
+            f"{path}: must name images from 0 to {images - 1:,}, got {owners.min():,} to "
+            f"{owners.max():,}."
         )
     return np.asarray(owners, np.int64)
 
@@ -118,5 +119,5 @@ def _texts(folder: Path, count: int) -> tuple[str, ...]:
         return ("(a vector)",) * count
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) != count:
-        raise FormatError(f"{path} must have {count:,} lines, one a caption - got {len(lines):,}")
+        raise FormatError(f"{path}: must have a line per caption ({count:,}), got {len(lines):,}.")
     return tuple(lines)

@@ -34,9 +34,9 @@ def column_names(path: Path) -> list[str]:
     else:
         found = next(_csv_cells(path, none), ("", []))[1]
     if not found:
-        raise DataError(f"{path} is empty - a table needs the columns image and caption")
+        raise DataError(f"{path}: is empty. A table needs the columns image and caption.")
     if len(set(found)) < len(found):
-        raise FormatError(f"{path} has two columns of one name - {listed(found)} - rename one")
+        raise FormatError(f"{path}: has two columns of one name, got {listed(found)}. Rename one.")
     return found
 
 
@@ -113,7 +113,7 @@ def _utf8_lines(path: Path, problems: Problems) -> Iterator[Line]:
     with open(path, "rb") as file:
         mark = file.read(2)
     if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise FormatError(f"{path} is UTF-16 - {mark!r} at its start - save it as UTF-8")
+        raise FormatError(f"{path}: is UTF-16, got {mark!r} at its start. Save it as UTF-8.")
     return text_lines(path, problems)
 
 
@@ -123,7 +123,7 @@ def _parquet(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
     try:
         return parquet.ParquetFile(path)
     except (ArrowException, OSError) as error:
-        raise FormatError(f"{path} is not a Parquet file - {error} - is it complete?") from error
+        raise FormatError(f"{path}: not a Parquet file, {error}. Is it complete?") from error
 
 
 def _parquet_columns(path: Path) -> list[str]:

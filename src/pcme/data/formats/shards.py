@@ -19,8 +19,9 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.tars import Members, Parts, index_tar, read_at
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import (
     IMAGE_SUFFIXES,
@@ -123,14 +124,14 @@ class _Sample:
 def _shards(root: Path) -> list[Path]:
     """The shards that are meant, sorted; a FormatError when they cannot be used."""
     if re.match(r"\w{2,}:", str(root)):
-        raise FormatError(f"shards must be files on this machine - got {root} - download them")
+        raise FormatError(f"shards: must be files on this machine, got {root}. Download them.")
     found = _tars(root) if root.is_dir() else [root] if root.is_file() else _expanded(str(root))
     if not found:
-        raise FormatError(f"{root} holds no shards - looked for *.tar - give their folder")
+        raise FormatError(f"{root}: holds no shards (*.tar). Give their folder.")
     if all(path.name.lower().endswith(_COMPRESSED) for path in found):
         raise FormatError(
-            f"shards must not be compressed - got {found[0].name} - images are read at any place: "
-            "decompress them first, as with gunzip"
+            f"shards: must not be compressed, got {found[0].name}. Images are read at any place: "
+            "decompress them first, as with gunzip."
         )
     return found
 
@@ -150,10 +151,10 @@ def _expanded(pattern: str) -> list[Path]:
     try:
         names = braceexpand(pattern) if count < _MAX_SHARDS else ()
     except ValueError as error:
-        raise ConfigError(f"not a pattern of shards - {pattern} - {error}") from error
+        raise ConfigError(f"{pattern}: not a pattern of shards, {error}.") from error
     paths = [Path(name) for name in islice(names, _MAX_SHARDS + 1)]
     if not 0 < len(paths) <= _MAX_SHARDS:
-        raise ConfigError(f"over {_MAX_SHARDS:,} shards - {pattern} - give fewer at a time")
+        raise ConfigError(f"{pattern}: over {_MAX_SHARDS:,} shards. Give fewer at a time.")
     return paths
 
 

@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble, check_match
 from pcme.data.sources import Files

@@ -16,8 +16,9 @@ from itertools import islice, product
 from pathlib import Path
 from typing import ClassVar
 
-from pcme.data.dataset import CaptionDataset, Dataset, registry
+from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.rows import Row, column_names, listed, read_rows
+from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Match, Record, as_captions, as_labels, as_name, assemble, check_match
 from pcme.data.sources import Files
@@ -79,7 +80,7 @@ class Table(Dataset):
                 problems.add("row-malformed", where, fault)
         if not listing.split_of:
             found = problems.summary() or "it has no rows"
-            raise DataError(f"{path} lists no image - {found} - each row needs an image, a caption")
+            raise DataError(f"{path}: lists no image, {found}. Rows need an image and a caption.")
         if not listing.entries:
             self.checked_split(split)
         folder = self._folder(path, listing.entries)
@@ -184,7 +185,7 @@ def _chosen(root: Path) -> Path:
     if len(found) == 1:
         return found[0]
     given = listed(path.name for path in found) or f"no {', '.join(_SUFFIXES)} file"
-    raise FormatError(f"{root} must hold one table - found {given} - give the file itself")
+    raise FormatError(f"{root}: must hold one table, got {given}. Give the file itself.")
 
 
 def _column(wanted: str, found: Sequence[str], path: Path) -> str:
@@ -193,8 +194,8 @@ def _column(wanted: str, found: Sequence[str], path: Path) -> str:
             return name
     lower = {name.lower(): name for name in found}
     near = difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
-    hint = f'; is it "{lower[near[0]]}"?' if near else ""
-    advice = f"name the right one with image_column or caption_column{hint}"
+    hint = f' (is it "{lower[near[0]]}"?)' if near else ""
+    advice = f"Name the right one with image_column or caption_column{hint}"
     if len(found) == 1 and re.search("[;|\t]", found[0]):
-        advice = "separate the cells by commas, or by tabs in a .tsv file"
-    raise FormatError(f'{path} has no column "{wanted}" - it has: {listed(found)} - {advice}')
+        advice = "Separate the cells by commas, or by tabs in a .tsv file"
+    raise FormatError(f'{path}: no column "{wanted}", it has {listed(found)}. {advice}.')

@@ -75,16 +75,16 @@ class ImageTransform:
         low, high = self.scale
         narrow, wide = self.ratio
         for valid, rule, given in (
-            (self.size >= 1, "size must be at least 1", self.size),
-            (self.crop in get_args(Crop), f"crop must be one of {get_args(Crop)}", self.crop),
-            (resize >= self.size, f"resize must be at least size={self.size}", resize),
-            (0 < low <= high <= 1, "scale must be two rising shares above 0", self.scale),
-            (0 < narrow <= wide < math.inf, "ratio must be two rising numbers", self.ratio),
-            (0 <= self.cutout <= 1, "cutout must be from 0 to 1", self.cutout),
-            (0 <= self.erasing <= 1, "erasing must be from 0 to 1", self.erasing),
-            (_is_colour(self.fill), "fill must be three numbers from 0 to 255", self.fill),
+            (self.size >= 1, "size: must be at least 1", self.size),
+            (self.crop in get_args(Crop), f"crop: must be one of {get_args(Crop)}", self.crop),
+            (resize >= self.size, f"resize: must be at least size={self.size}", resize),
+            (0 < low <= high <= 1, "scale: must be two rising shares above 0", self.scale),
+            (0 < narrow <= wide < math.inf, "ratio: must be two rising numbers", self.ratio),
+            (0 <= self.cutout <= 1, "cutout: must be from 0 to 1", self.cutout),
+            (0 <= self.erasing <= 1, "erasing: must be from 0 to 1", self.erasing),
+            (_is_colour(self.fill), "fill: must be three numbers from 0 to 255", self.fill),
         ):
-            _require(valid, f"{rule} - got {given}")
+            _require(valid, f"{rule}, got {given}.")
 
     @classmethod
     def evaluation(cls, size: int = 224, resize: int | None = None) -> "ImageTransform":
@@ -123,9 +123,9 @@ class ImageTransform:
     ) -> None:
         """Put the same pixels into `out`, their place in a batch."""
         if image.mode != "RGB":
-            raise DataError(f'pictures must be RGB - got mode "{image.mode}" - convert it first')
+            raise DataError(f'image: must be RGB, got mode "{image.mode}". Convert it first.')
         if generator is None and not self.deterministic:
-            raise ConfigError("this transform is random and has no generator - pass one")
+            raise ConfigError("generator: is missing, and this transform is random. Pass one.")
         if self.crop == "scaled-centre":
             pixels = scale_centre(image, self.resize or self.size, self.size)
         else:
@@ -168,7 +168,7 @@ def normalise(
     `mean` and `std` are those of the colours from 0 to 1.
     """
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-        raise ConfigError(f"mean and std are three numbers each, std above 0 - got {mean}, {std}")
+        raise ConfigError(f"mean, std: must be three numbers each, std above 0, got {mean}, {std}.")
     offset = pixels.new_tensor([255 * value for value in mean], dtype=torch.float32)
     factor = pixels.new_tensor([1 / (255 * value) for value in std], dtype=torch.float32)
     return torch.sub(pixels, offset.view(3, 1, 1)).mul_(factor.view(3, 1, 1))
@@ -206,7 +206,7 @@ def cutmix(
     Paper: §4.4 (mixing).
     """
     if a.shape != b.shape:
-        raise ShapeError(f"pictures to mix differ in shape: {tuple(a.shape)}, {tuple(b.shape)}")
+        raise ShapeError(f"images: must have one shape, got {tuple(a.shape)} and {tuple(b.shape)}.")
     left, top, right, bottom = _nested_box(a.shape[2], a.shape[1], ratio, generator)
     mixed = a.clone()
     mixed[:, top:bottom, left:right] = b[:, top:bottom, left:right]
@@ -249,7 +249,7 @@ def _draw_box(
 
 def _nested_box(width: int, height: int, ratio: float, generator: np.random.Generator) -> Box:
     """A box of this share of the area; every side moves outwards, or stays, as the share grows."""
-    _require(0 <= ratio <= 1, f"ratio must be from 0 to 1 - got {ratio}")
+    _require(0 <= ratio <= 1, f"ratio: must be from 0 to 1, got {ratio}.")
     across, down = generator.random(2)
     # Rounded half a pixel apart: in a square, the sides grow in turn and not at once.
     side = math.sqrt(ratio)

@@ -73,8 +73,8 @@ class FeatureCache:
         """
         if not transform.deterministic and view is None:
             raise ConfigError(
-                "features can be kept only when every epoch sees the same pixels - got a random "
-                "transform - use ImageTransform.evaluation, number a view, or train on images"
+                "transform: must be deterministic for features to be cached, got a random one. Use "
+                "ImageTransform.evaluation, number a view, or train on images."
             )
         seen = None if transform.deterministic else view
         finals = [folder / _name(dataset, transform, stage.backbone, seen) for stage in stages]
@@ -104,9 +104,9 @@ class FeatureCache:
             shape = tuple(manifest["shape"])
             version = manifest["format_version"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"{folder} is not a feature cache - {error} - delete it") from error
+            raise FormatError(f"{folder}: not a feature cache, {error}. Delete it.") from error
         if version != FORMAT_VERSION or features.shape != shape or len(usable) != shape[0]:
-            raise FormatError(f"{folder} does not fit its manifest - delete it to compute it again")
+            raise FormatError(f"{folder}: does not fit its manifest. Delete it to recompute it.")
         return cls(folder, features, usable)
 
     def row(self, index: int) -> Float[Tensor, "..."] | None:
@@ -203,12 +203,12 @@ def _compute(
 def _narrow(values: Float[Tensor, "b ..."], count: int) -> Float16[np.ndarray, "b ..."]:
     if values.ndim not in (3, 4) or len(values) != count:
         raise ShapeError(
-            f"a backbone must give features [{count}, sites, d] or maps [{count}, c, h, w] - got "
-            f"{tuple(values.shape)}"
+            f"backbone: must give features [{count}, sites, d] or maps [{count}, c, h, w], got "
+            f"{tuple(values.shape)}."
         )
     narrow: Float16[np.ndarray, "b ..."] = values.to(torch.float16).cpu().numpy()
     if not np.isfinite(narrow).all():
         raise FormatError(
-            "the backbone's features exceed half precision (65,504) or are not finite"
+            "backbone: its features exceed half precision (65,504) or are not finite."
         )
     return narrow

@@ -29,7 +29,7 @@ def ordered(work: Callable[[A], B], tasks: Iterable[A], *, workers: int) -> Iter
     [1, 4, 9]
     """
     if workers < 0:
-        raise ConfigError(f"workers must be at least 0 - got {workers}")
+        raise ConfigError(f"workers: must be at least 0, got {workers}.")
     if workers == 0:
         return map(work, tasks)
     return _threaded(work, iter(tasks), workers)

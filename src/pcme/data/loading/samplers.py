@@ -51,8 +51,8 @@ class ShuffledPairs(Sampler):
     def __post_init__(self) -> None:
         if not 1 <= self.batch_size <= len(self._pairs):
             raise ConfigError(
-                f"batch_size must be from 1 to {len(self._pairs)}, the pairs of "
-                f"{self.dataset.where} - got {self.batch_size}"
+                f"batch_size: must be from 1 to {len(self._pairs)}, the pairs of "
+                f"{self.dataset.where}, got {self.batch_size}."
             )
 
     @cached_property
@@ -88,13 +88,13 @@ class OnePerClass(Sampler):
     def __post_init__(self) -> None:
         if self.dataset.classes is None:
             raise DataError(
-                f"{self.dataset.where} has no classes to sample by - use shuffled pairs instead"
+                f"{self.dataset.where}: has no classes to sample by. Use shuffled pairs instead."
             )
         known = len(self._members)
         if not 1 <= self._width(known) <= known:
             raise ConfigError(
-                f"classes_per_batch must be from 1 to {known}, the classes of "
-                f"{self.dataset.where} - got {self.classes_per_batch}"
+                f"classes_per_batch: must be from 1 to {known}, the classes of "
+                f"{self.dataset.where}, got {self.classes_per_batch}."
             )
 
     def __len__(self) -> int:
@@ -133,8 +133,7 @@ def _all_pairs(dataset: CaptionDataset, *, afresh: bool) -> Pairs:
         return np.column_stack([dataset.caption_image, np.arange(len(dataset.captions))])
     if dataset.writer is None:
         raise ConfigError(
-            f"{dataset.where} cannot write new captions - only a drawn dataset can - use afresh="
-            "False"
+            f"{dataset.where}: cannot write new captions, only a drawn one can. Use afresh=False."
         )
     images = np.arange(len(dataset.images))
     return np.column_stack([images, np.full_like(images, AFRESH)])

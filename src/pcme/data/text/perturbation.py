@@ -53,14 +53,14 @@ def append_unknown(
     ['a', 'bird', '<unk>']
     """
     if (count is None) == (ratio is None):
-        raise ConfigError(f"give either count or ratio - got count={count}, ratio={ratio}")
+        raise ConfigError(f"count, ratio: must be one of them, got count={count}, ratio={ratio}.")
     extra = round((ratio or 0.0) * len(words)) if count is None else count
     if extra < 0:
-        raise ConfigError(f"cannot append {extra} words - give a count or ratio of at least 0")
+        raise ConfigError(f"count or ratio: must be at least 0, got {extra} words to append.")
     return [*words, *[UNKNOWN] * extra]
 
 
 def _share(ratio: float) -> float:
     if not 0 <= ratio <= 1:
-        raise ConfigError(f"ratio must be from 0 to 1 - got {ratio}")
+        raise ConfigError(f"ratio: must be from 0 to 1, got {ratio}.")
     return ratio

@@ -115,17 +115,15 @@ class Vocab:
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
-            raise ConfigError(f'unknown rule "{self.rule}" - known are {", ".join(RULES)}')
+            raise ConfigError(f'rule: is unknown, got "{self.rule}". Known: {", ".join(RULES)}.')
         if len(self.counts) != len(self.words):
             raise ShapeError(
-                f"a vocabulary needs one count for each of its {len(self.words)} words - got "
-                f"{len(self.counts)}"
+                f"counts: must be one per word, got {len(self.counts)} for {len(self.words)} words."
             )
         ids = {word: number for number, word in enumerate(self.words, start=len(SPECIALS))}
         if len(ids) != len(self.words) or not ids.keys().isdisjoint((*SPECIALS, "")):
             raise DataError(
-                "the words of a vocabulary must be distinct, not empty and none of "
-                f"{', '.join(SPECIALS)}"
+                f"words: must be distinct, not empty and none of {', '.join(SPECIALS)}."
             )
         object.__setattr__(self, "_ids", ids)
 
@@ -139,7 +137,7 @@ class Vocab:
         never trained on is not `<unk>` at test time.
         """
         if min_count < 1:
-            raise ConfigError(f"min_count must be at least 1 - got {min_count}")
+            raise ConfigError(f"min_count: must be at least 1, got {min_count}.")
         seen = Counter(chain.from_iterable(map(tokenise, captions)))
         del seen[UNKNOWN]
         kept = [(-count, word) for word, count in seen.items() if count >= min_count]
@@ -170,7 +168,7 @@ class Vocab:
         that spells a special, such as "<pad>", is not known: it becomes `<unk>`.
         """
         if isinstance(words, str):
-            raise ShapeError(f'encode takes a list of words - got "{words[:40]}" - tokenise it')
+            raise ShapeError(f'words: must be a list, got "{words[:40]}". Tokenise it.')
         nothing = () if self.rule == "treebank" else (UNKNOWN,)
         return [START, *(self._ids.get(word, UNK) for word in words or nothing), END]
 
@@ -186,7 +184,7 @@ class Vocab:
         """The words of these ids with spaces between them, without padding, start and end."""
         numbers = ids.tolist() if isinstance(ids, Tensor) else list(ids)
         if wrong := [number for number in numbers if not 0 <= number < len(self)]:
-            raise DataError(f"ids must be from 0 to {len(self) - 1} - got {wrong[0]}")
+            raise DataError(f"ids: must be from 0 to {len(self) - 1}, got {wrong[0]}.")
         names = (*SPECIALS, *self.words)
         return " ".join(names[number] for number in numbers if number >= UNK)
 
@@ -232,15 +230,14 @@ def _record(path: Path) -> dict[str, object]:
     try:
         record = json.loads(path.read_bytes())
     except OSError as error:
-        raise DataError(f"{path}: cannot be read - {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read, {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not a vocabulary, which is JSON - {error}") from error
+        raise FormatError(f"{path}: not a vocabulary, which is JSON, {error}.") from error
     if not isinstance(record, dict):
-        raise FormatError(f"{path}: not a vocabulary - got a JSON {type(record).__name__}")
+        raise FormatError(f"{path}: not a vocabulary, got a JSON {type(record).__name__}.")
     version = record.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:  # True == 1
         raise FormatError(
-            f"{path}: vocabulary format {version!r} cannot be read - this is version "
-            f"{FORMAT_VERSION} - build the vocabulary again"
+            f"{path}: format must be {FORMAT_VERSION}, got {version!r}. Build the vocabulary again."
         )
     return record

@@ -30,13 +30,13 @@ def treebank(caption: str) -> list[str]:
         return [word for sentence in sentences(text) for word in words.tokenize(sentence)]
     except ImportError as error:
         raise ConfigError(
-            "captions of the authors' models are split by nltk, which is not installed - pip "
-            "install 'pcme[authors]'"
+            "nltk: is not installed, which splits captions of the authors' models. Run pip "
+            "install 'pcme[authors]'."
         ) from error
     except TimeoutError as error:  # nltk's own guard against hostile text
         raise DataError(
-            f'the caption "{caption[:40]}..." takes nltk too long to split - it has '
-            f"{len(caption):,} characters - shorten it"
+            f'caption "{caption[:40]}...": takes nltk too long to split, it has '
+            f"{len(caption):,} characters. Shorten it."
         ) from error
 
 

