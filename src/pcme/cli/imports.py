@@ -1,4 +1,4 @@
-"""pcme import-checkpoint: a model of the authors' becomes one of ours."""
+"""pcme import-checkpoint: convert a checkpoint of the authors."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ def import_checkpoint(
 ) -> None:
     """Convert a checkpoint of github.com/naver-ai/pcme; nothing in the files is executed."""
     from pcme.errors import ConfigError
-    from pcme.model.authors import imported
+    from pcme.model.authors import import_checkpoint as import_model
 
     folder = _free_folder(out)
-    model = imported(checkpoint, vocab=vocab)
+    model = import_model(checkpoint, vocab=vocab)
     try:
         model.save(folder)
     except OSError as error:
         raise ConfigError(
-            f"{out} cannot be the model's folder - {error.strerror or error} - give another --out"
+            f"{out}: cannot be the model's folder, got {error.strerror or error}. Give another "
+            "--out."
         ) from error
     facts = _facts(model)
     if as_json:
@@ -76,20 +77,19 @@ def _free_folder(out: str) -> Path:
     from pcme.errors import ConfigError
 
     if not out.strip():
-        raise ConfigError("--out is empty - give the name of a new folder for the model")
+        raise ConfigError("--out: must name a new folder for the model, got nothing.")
     folder = Path(out)
     try:
-        found = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+        present = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
     except OSError as error:
         raise ConfigError(
-            f"{folder} cannot be the model's folder - {error.strerror or error} - give another "
-            "--out"
+            f"{folder}: cannot be the model's folder, got {error.strerror or error}. Give another "
+            "--out."
         ) from error
-    if "recipe.json" in found:
-        raise ConfigError(f"{folder} has a model already - give another --out, or remove it first")
-    if found:
+    if "recipe.json" in present:
+        raise ConfigError(f"{folder}: has a model already. Give another --out, or remove it first.")
+    if present:
         raise ConfigError(
-            f"{folder} is not empty - it has {', '.join(found[:3])} - give a new or empty folder "
-            "as --out"
+            f"{folder}: must be new or empty, got {', '.join(present[:3])}. Give another --out."
         )
     return folder

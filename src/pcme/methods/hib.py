@@ -116,7 +116,7 @@ class WithinModality(SigmoidObjective):
 
 
 def same_class(matches: Bool[Tensor, "b b"]) -> Bool[Tensor, "b b"]:
-    """Whether items i and k are a matching pair: each's caption is true of the other's image.
+    """Whether items i and k match: each's caption is true of the other's image.
 
     By class this is the class; where captions tell less than images show, it is the nearest to "the
     same" that a batch knows.

@@ -1,7 +1,7 @@
-"""Mixing: images of two pairs in one, and how far each caption is true of it.
+"""Mixing: images of two pairs in one, and the share of it that each caption is true of.
 
 Mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019), as PCME++ uses them: image by image, each
-with that of the same place counted from the end of the batch.
+with that of the same row counted from the end of the batch.
 """
 
 import numpy as np
@@ -25,9 +25,9 @@ def mix(
 ) -> tuple[Shaped[Tensor, "b ..."], Float[Tensor, "b c"]]:
     """Copies with a share of the images mixed, and the targets mixed alike.
 
-    How much of an image is the other's is drawn from Beta(alpha, alpha), and less of it is seen
-    where a rectangle would stick out. Pixels [b,3,h,w] are
-    blended to the nearest grey level. Of features [b,s,d] the sites take the place of the pixels.
+    The other image's share is drawn from Beta(alpha, alpha), and is less where a rectangle would
+    stick out. Pixels [b,3,h,w] are blended to the nearest grey level. Features [b,s,d] are mixed
+    by sites instead of pixels.
 
     >>> black_and_white = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None]
     >>> images = black_and_white.expand(2, 3, 4, 4)
@@ -38,11 +38,11 @@ def mix(
     """
     mixed, others = images.clone(), images.flip(0)
     theirs = torch.zeros(len(images), 1)
-    for place in np.flatnonzero(generator.random(len(images)) < share).tolist():
+    for row in np.flatnonzero(generator.random(len(images)) < share).tolist():
         ratio = float(generator.beta(alpha, alpha))
         how = _cut if generator.random() < CUT else _blend
-        mixed[place], ratio = how(images[place], others[place], ratio, generator)
-        theirs[place] = ratio
+        mixed[row], ratio = how(images[row], others[row], ratio, generator)
+        theirs[row] = ratio
     return mixed, torch.lerp(targets, targets.flip(0), theirs.to(targets))
 
 

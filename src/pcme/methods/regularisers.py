@@ -1,4 +1,4 @@
-"""What keeps σ from collapsing, means from huddling together, and σ true to the matches.
+"""Regularisers: against a collapse of σ and of means, and for a σ that fits the matches.
 
 All are means over items and dimensions, so their weights depend neither on the size of the batch
 nor on D. Paper: §3.2.1 (KL), §A.1 (uniformity).
@@ -13,13 +13,7 @@ from torch.nn import functional as F
 
 from pcme.embedding import Gaussian
 
-__all__ = [
-    "breadth",
-    "effective_matches",
-    "kl_to_standard_normal",
-    "spread_fit",
-    "uniformity",
-]
+__all__ = ["breadth", "effective_matches", "kl_to_standard_normal", "spread_fit", "uniformity"]
 
 BREADTH_SLOPE = 4.0
 """How the log odds of a match grow with mean log σ in `breadth`: any positive number would do, and
@@ -60,7 +54,7 @@ def spread_fit(energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]) -> Fl
 
 
 def effective_matches(p: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
-    """How many of the m items each of the n items could be, by these match probabilities.
+    """The number of the m items that each of the n items could be, by these probabilities.
 
     The perplexity of a row: k where k items are equally likely and the others are not.
 
@@ -75,11 +69,11 @@ def effective_matches(p: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
 def breadth(
     items: Gaussian, share: Float[Tensor, " n"], *, centre: float, offset: Float[Tensor, ""]
 ) -> Float[Tensor, ""]:
-    """How badly an item's mean log σ tells the share of items that it could be.
+    """How badly an item's mean log σ predicts the share of items that it could be.
 
     Cross entropy of `share` with sigmoid(offset + slope · (E_d[log σ] − centre)), mean over items:
     an item that could be many must be wide, whatever the likelihood leaves open. Not in the paper;
     why it is needed stands in docs/science/sigma.md.
     """
-    width = items.log_sigma.mean(1) - centre
-    return F.binary_cross_entropy_with_logits(offset + BREADTH_SLOPE * width, share)
+    above = items.mean_log_sigma() - centre
+    return F.binary_cross_entropy_with_logits(offset + BREADTH_SLOPE * above, share)

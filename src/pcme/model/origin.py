@@ -48,9 +48,9 @@ def parsed(record: object, where: str) -> Origin:
         if dict(stated(origin.scores)) != origin.scores:
             raise TypeError("scores are finite numbers with plain names")
     except TypeError as error:
-        raise FormatError(f"{where}: not the origin of a model - {error} - put back a copy") from (
-            error
-        )
+        raise FormatError(
+            f"{where}: not the origin of a model, got {error}. Restore it from a backup."
+        ) from error
     return origin
 
 
@@ -84,5 +84,5 @@ def load(folder: Path) -> Origin | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is damaged - {error} - put back a copy") from error
+        raise FormatError(f"{path}: damaged, got {error}. Restore it from a backup.") from error
     return parsed(record, str(path))

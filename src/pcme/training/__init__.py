@@ -1,4 +1,4 @@
-"""Training: from a recipe to a run, resumable to the bit; `loop` is the place to start reading."""
+"""Training: from a recipe to a run; start reading with `loop`."""
 
 from pcme.training.loop import train
 from pcme.training.runs import Reporter, Run

@@ -25,7 +25,7 @@ class Events:
                 self._writer.add_scalar(name, value, step, walltime=time)
 
     def flush(self) -> None:
-        """Write what is still in memory."""
+        """Write the values still in memory."""
         if self._writer is not None:
             self._writer.flush()
 

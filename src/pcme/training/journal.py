@@ -1,7 +1,7 @@
-"""Journal: what happens in a run, step by step, in metrics.jsonl and for TensorBoard.
+"""Journal: the values of every step, in metrics.jsonl and for TensorBoard.
 
-Both hold the same values. After a crash, what was noted after the checkpoint is forgotten: it will
-be noted again.
+Both hold the same values. On resuming, entries after the checkpoint are dropped: they are written
+again.
 """
 
 import json
@@ -16,7 +16,7 @@ __all__ = ["begin", "end", "flat", "forget", "log", "rewind"]
 
 
 def log(run: Run, values: Mapping[str, float]) -> None:
-    """Note the values of the step just made."""
+    """Write the values of the step just made."""
     step, now = run.position.total, round(time.time(), 3)
     with open(run.folder / "metrics.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps({"step": step, "time": now, **values}) + "\n")
@@ -31,7 +31,7 @@ def flat(figures: Figures) -> dict[str, float]:
 
 
 def begin(run: Run, reporter: Reporter) -> None:
-    """Open the event files, or say why there are none."""
+    """Open the event files, or report why there are none."""
     run.events = Events(run.folder / "tensorboard", after=run.position.total)
     if run.events.missing:
         reporter.note(
@@ -46,13 +46,13 @@ def end(run: Run) -> None:
 
 
 def forget(run: Run) -> None:
-    """Remove what an earlier run, that came to no checkpoint, has noted."""
+    """Remove the entries of an earlier run that came to no checkpoint."""
     (run.folder / "metrics.jsonl").unlink(missing_ok=True)
     shutil.rmtree(run.folder / "tensorboard", ignore_errors=True)
 
 
 def rewind(run: Run) -> None:
-    """Forget what was noted after the checkpoint the run stands at."""
+    """Drop the entries after the checkpoint that the run resumes from."""
     path = run.folder / "metrics.jsonl"
     if path.is_file() and path.stat().st_size > run.position.logged:
         with open(path, "r+b") as file:

@@ -1,4 +1,4 @@
-"""How weights move: AdamP, the schedule of its rate, the clipping of gradients, and their average.
+"""Optimisation: AdamP, the schedule of its rate, the clipping of gradients, the average of weights.
 
 >>> weight = nn.Parameter(torch.ones(2, 2))
 >>> optimiser = AdamP([weight], lr=0.1)
@@ -21,7 +21,7 @@ from pcme.errors import ConfigError, ShapeError
 __all__ = ["AdamP", "ExponentialAverage", "clip_gradients", "cosine_with_warmup"]
 
 Options = dict[str, Any]
-"""What torch keeps, by name, for a group of parameters, or for one parameter."""
+"""The options and state that torch keeps for a group of parameters, or for one."""
 
 Weight = Float[Tensor, "n *rest"]
 Named = Mapping[str, Shaped[Tensor, "..."]]
@@ -55,9 +55,9 @@ class AdamP(torch.optim.Optimizer):
         amounts |= {"delta": delta, "wd_ratio": wd_ratio}
         for name, value in amounts.items():
             if not 0 <= value < math.inf:
-                raise ConfigError(f"AdamP: {name} must be finite and at least 0 - got {value}")
+                raise ConfigError(f"AdamP: {name} must be finite and at least 0, got {value}.")
         if not all(0 <= beta < 1 for beta in betas):
-            raise ConfigError(f"AdamP: both betas must be from 0 to below 1 - got {betas}")
+            raise ConfigError(f"AdamP: both betas must be from 0 to below 1, got {betas}.")
         super().__init__(params, {**amounts, "betas": tuple(betas), "nesterov": nesterov})
 
     @overload
@@ -88,8 +88,8 @@ class AdamP(torch.optim.Optimizer):
         """The state of a parameter, made when it is missing, with one more step in it."""
         if gradient.is_sparse or p.is_complex():
             raise ConfigError(
-                f"AdamP needs dense gradients of real numbers - got those of a {p.dtype} "
-                f"parameter {list(p.shape)} - use nn.Embedding(sparse=False)"
+                f"AdamP needs dense gradients of real numbers, got those of a {p.dtype} parameter "
+                f"{list(p.shape)}. Use nn.Embedding(sparse=False)."
             )
         state: Options = self.state[p]
         if not state:
@@ -109,8 +109,8 @@ def cosine_with_warmup(step: int, *, total: int, warmup: int, floor: float = 0.0
     """
     if not (step >= 0 and 0 <= warmup <= total and 0 <= floor <= 1):
         raise ConfigError(
-            "a schedule needs step ≥ 0, 0 ≤ warmup ≤ total and 0 ≤ floor ≤ 1 - got "
-            f"step={step}, warmup={warmup}, total={total}, floor={floor}"
+            "a schedule needs step ≥ 0, 0 ≤ warmup ≤ total and 0 ≤ floor ≤ 1, got "
+            f"step={step}, warmup={warmup}, total={total}, floor={floor}."
         )
     if step < warmup:
         return (step + 1) / warmup
@@ -127,7 +127,7 @@ def clip_gradients(params: Iterable[Tensor], limit: float) -> Float[Tensor, ""]:
     A norm that is not finite leaves the gradients as they are: look at it before the step.
     """
     if not limit > 0:
-        raise ConfigError(f"the limit of the gradients' norm must be positive - got {limit}")
+        raise ConfigError(f"the limit of the gradients' norm must be positive, got {limit}.")
     gradients = [p.grad for p in params if p.grad is not None]
     total = nn.utils.get_total_norm(gradients)
     norm = float(total)
@@ -156,7 +156,7 @@ class ExponentialAverage:
 
     def __init__(self, module: nn.Module, decay: float) -> None:
         if not 0 <= decay < 1:
-            raise ConfigError(f"the decay of an average must be from 0 to below 1 - got {decay}")
+            raise ConfigError(f"the decay of an average must be from 0 to below 1, got {decay}.")
         self.decay = decay
         self._updates = 0
         self._means = {name: _wide(p).clone() for name, p in _parameters(module).items()}
@@ -164,7 +164,7 @@ class ExponentialAverage:
 
     @torch.no_grad()
     def update(self, module: nn.Module) -> None:
-        """Take the module's present weights into the average."""
+        """Add the module's present weights to the average."""
         present = _in_order(_parameters(module), like=self._means)
         self._updates += 1
         weight = (1 - self.decay) / (1 - self.decay**self._updates)
@@ -177,21 +177,21 @@ class ExponentialAverage:
         """Give the module the average within a `with` block, then its own weights, bit for bit."""
         own = _parameters(module) | dict(module.named_buffers())
         average = _in_order(self._means | self._buffers, like=own)
-        kept = [tensor.clone() for tensor in own.values()]
+        before = [tensor.clone() for tensor in own.values()]
         try:
             _copy(own.values(), average)
             yield
         finally:
-            _copy(own.values(), kept)
+            _copy(own.values(), before)
 
     def state(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """All that the average consists of, as tensors by name, not copied."""
+        """The average as tensors by name, not copied."""
         means = {f"mean.{name}": mean for name, mean in self._means.items()}
         buffers = {f"buffer.{name}": buffer for name, buffer in self._buffers.items()}
         return {"updates": torch.tensor(self._updates), **means, **buffers}
 
     def load(self, state: Named) -> None:
-        """Go on, bit for bit, from what `state` gave for a module built alike."""
+        """Resume, bit for bit, from the `state` of a module built alike."""
         own = self.state()
         _copy(own.values(), _in_order(state, like=own))
         self._updates = int(own["updates"])
@@ -287,8 +287,8 @@ def _in_order(tensors: Named, *, like: Named) -> list[Shaped[Tensor, "..."]]:
     given, needed = ({(k, tuple(t.shape)) for k, t in side.items()} for side in (tensors, like))
     if differing := sorted({name for name, _ in given ^ needed}):
         raise ShapeError(
-            "an average fits only modules built like the one it was made for - this one differs "
-            f"in {len(differing)} tensors, first {differing[0]} - build it from the same settings"
+            "an average fits only modules built like the one it was made for, got one that differs "
+            f"in {len(differing)} tensors, first {differing[0]}. Build it from the same settings."
         )
     return [tensors[name] for name in like]
 

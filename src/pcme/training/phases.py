@@ -1,6 +1,6 @@
-"""Phases: what of a model learns, at what rate, and what is held.
+"""Phases: the parts of a model that learn, their rates, and the frozen parts.
 
-Frozen means frozen: neither weights nor BatchNorm statistics of a held part move. Paper: §C.2.
+Neither weights nor BatchNorm statistics of a frozen part move. Paper: §C.2.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ def trained_groups(
 ) -> list[dict[str, Any]]:
     """The parameters this phase trains, in groups with the factors on their learning rate.
 
-    All others are told to need no gradient. `words` says whether word vectors are trained.
+    All others need no gradient. `words` says whether word vectors are trained.
     """
     if phase.task == "labels":
         assert probe is not None, "made with the run"
@@ -35,7 +35,7 @@ def trained_groups(
     if not groups:
         raise ConfigError(
             'nothing of the model learns: with means="given" and frozen backbones σ does, and the '
-            f'method "{model.recipe.method.kind}" has none - set means="learned", or another method'
+            f'method "{model.recipe.method.kind}" has none. Set means="learned", or another method.'
         )
     return [
         {"params": params, "factor": factor, "weight_decay": phase.weight_decay}
@@ -44,25 +44,24 @@ def trained_groups(
 
 
 def set_mode(model: Model, phase: Phase) -> None:
-    """Training mode, except where the phase holds the model still."""
+    """Training mode, except for the frozen parts."""
     model.train()
     if phase.task == "match":
-        for module in _held(model, phase):
+        for module in _frozen(model, phase):
             module.eval()
 
 
 def _thaw(model: Model, phase: Phase, *, words: bool) -> None:
     model.requires_grad_(True)
-    for module in _held(model, phase):
+    for module in _frozen(model, phase):
         module.requires_grad_(False)
     for vectors in model.captions.words.word_vectors():
         vectors.requires_grad_(words)
 
 
-def _held(model: Model, phase: Phase) -> list[nn.Module]:
-    """What of the backbone does not learn: all of it, nothing, or all but the last blocks.
-
-    A caption network may have parts that never learn.
+def _frozen(model: Model, phase: Phase) -> list[nn.Module]:
+    """The parts that do not learn: the image backbone, or all but its last blocks, or none of it;
+    and the parts of a caption network that never do.
     """
     always = list(model.captions.words.frozen())
     if phase.backbone == "frozen":

@@ -1,4 +1,4 @@
-"""Precision: the encoders' products in 16 bits, everything that decides in 32.
+"""Precision: the encoders' products in 16 bits, losses and weights in 32.
 
 Weights, optimiser, embeddings and losses stay in single precision, and so do the heads but for the
 attention's weights. Within `narrow` torch's autocast runs the other matrix products, those of the
@@ -31,8 +31,8 @@ class Precision:
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "float16" and device.type != "cuda":
             raise ConfigError(
-                f"precision=float16 needs a CUDA device - the model is on {device} - use "
-                "precision=bfloat16, which runs anywhere"
+                f"precision=float16 needs a CUDA device, got {device}. Use precision=bfloat16, which "
+                "runs anywhere."
             )
         self.name, self.device = name, device
         self._scaler = GradScaler(device.type) if name == "float16" else None
@@ -57,10 +57,10 @@ class Precision:
             self._scaler.update()
 
     def state(self) -> dict[str, float]:
-        """What a run has to remember, for JSON."""
+        """The state to save, for JSON."""
         return {} if self._scaler is None else dict(self._scaler.state_dict())
 
     def load(self, state: Mapping[str, float]) -> None:
-        """Go on from what `state` gave."""
+        """Restore the state."""
         if self._scaler is not None:
             self._scaler.load_state_dict(dict(state))

@@ -15,6 +15,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.loading.samplers import OnePerClass, Sampler, ShuffledPairs
 from pcme.data.problems import Problems
 from pcme.model import Model
+from pcme.model.card import Figures
 from pcme.recipes.schema import Recipe
 from pcme.training.events import Events
 from pcme.training.optim import ExponentialAverage
@@ -23,8 +24,6 @@ from pcme.training.precision import Precision
 __all__ = ["Figures", "Position", "Reporter", "Run"]
 
 CHECKPOINTS = "checkpoints"
-Figures = Mapping[str, Mapping[str, float]]
-"""{direction: {metric: mean}}, as `evaluation.retrieval` gives it."""
 
 
 class Reporter:

@@ -12,7 +12,7 @@ import pcme
 from pcme import PcmeError
 from pcme.data.images.transforms import normalise
 from pcme.errors import FormatError
-from pcme.model.authors import imported
+from pcme.model.authors import import_checkpoint
 from tests.helpers import picture
 from tests.model.authors import theirs
 
@@ -64,7 +64,7 @@ def compare(record, model):
 @torch.no_grad()
 def test_an_imported_model_gives_their_embeddings(tmp_path, cnn, dim, word_dim):
     record = theirs.checkpoint(cnn, dim, word_dim)
-    imported(saved(record, tmp_path)).save(tmp_path / "ours")
+    import_checkpoint(saved(record, tmp_path)).save(tmp_path / "ours")
     model = pcme.load(tmp_path / "ours")
     compare(record, model)
     # Their sigmoid is that of 2x: a and b are doubled (FACTS 0.1).
@@ -77,14 +77,14 @@ def test_log_sigma_has_no_bounds(tmp_path):
     weights = record["model"]
     for name in ("img_enc.uncertain_net.fc.bias", "txt_enc.uncertain_net.fc.bias"):
         weights[name] += torch.tensor([-60.0, -20, -9, -3.6, 0, 2.5, 9, 60])
-    compare(record, imported(saved(record, tmp_path)))
+    compare(record, import_checkpoint(saved(record, tmp_path)))
 
 
 @torch.no_grad()
 def test_ids_in_any_order_are_brought_to_ours(tmp_path):
     words = ("a", "<end>", "bird", "<unk>", "red", "<pad>", ".", "<start>", "'s", "blue-grey")
     record = theirs.checkpoint(words=words)
-    compare(record, imported(saved(record, tmp_path)))
+    compare(record, import_checkpoint(saved(record, tmp_path)))
 
 
 @torch.no_grad()
@@ -92,7 +92,7 @@ def test_a_picture_is_scaled_to_256_and_cut_to_224_as_torchvision_does(tmp_path)
     """Resize(256), CenterCrop(224) of a Pillow image, worked out by hand."""
     path = picture(tmp_path / "a.png", size=(301, 200))
     record = theirs.checkpoint()
-    found = imported(saved(record, tmp_path)).encode_images([path])
+    found = import_checkpoint(saved(record, tmp_path)).encode_images([path])
     with Image.open(path) as image:
         scaled = image.convert("RGB").resize((int(256 * 301 / 200), 256), Image.BILINEAR)
     left = round((385 - 224) / 2)
@@ -117,10 +117,10 @@ def test_data_parallel_and_old_files_are_read(tmp_path):
     record["metadata"]["scores"] = {"medr": np.float64(3.0), "n": np.int64(4), "f": np.float32(1)}
     path = tmp_path / "old.pth"
     torch.save(record, path, _use_new_zipfile_serialization=False)
-    compare(theirs.checkpoint(), imported(path))
+    compare(theirs.checkpoint(), import_checkpoint(path))
     # NumPy had another name for the same function then
     path.write_bytes(path.read_bytes().replace(b"numpy._core.multi", b"numpy.core.multi"))
-    assert imported(path).recipe.dim == 8
+    assert import_checkpoint(path).recipe.dim == 8
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
@@ -130,7 +130,7 @@ def test_weights_of_any_precision_are_read(tmp_path, kind):
         record[part] = {
             n: v.to(kind) if v.is_floating_point() else v for n, v in record[part].items()
         }
-    model = imported(saved(record, tmp_path))
+    model = import_checkpoint(saved(record, tmp_path))
     assert {value.dtype for value in model.parameters()} == {torch.float32}
     found = model.state_dict()["images.heads.mean.base.bias"]
     assert torch.equal(found, record["model"]["img_enc.fc.bias"].float())
@@ -138,7 +138,7 @@ def test_weights_of_any_precision_are_read(tmp_path, kind):
 
 def test_the_settings_are_those_of_the_paper(tmp_path):
     record = theirs.checkpoint()
-    model = imported(saved(record, tmp_path))
+    model = import_checkpoint(saved(record, tmp_path))
     assert (model.recipe.name, model.recipe.data.kind) == ("authors-cub", "cub")
     assert model.vocab.rule == "treebank"
 
@@ -147,14 +147,14 @@ def test_the_settings_are_those_of_the_paper(tmp_path):
 def test_without_a_config_the_tensors_tell_the_sizes(tmp_path):
     record = theirs.checkpoint(dim=6, word_dim=5)
     config = record.pop("config")
-    model = imported(saved(record, tmp_path))
+    model = import_checkpoint(saved(record, tmp_path))
     assert (model.recipe.dim, model.recipe.words.dim, model.recipe.data.kind) == (6, 5, "unknown")
     compare({**record, "config": config}, model)
 
 
 def test_it_remembers_where_it_came_from(tmp_path):
     path = saved(theirs.checkpoint(), tmp_path)
-    imported(path).save(tmp_path / "ours")
+    import_checkpoint(path).save(tmp_path / "ours")
     origin = pcme.load(tmp_path / "ours").origin
     assert (origin.file, origin.dataset, origin.epoch) == ("pcme.pth", "cub", 1)
     assert origin.scores == {"rsum": 12.5}
@@ -234,7 +234,7 @@ def test_a_wrong_file_is_refused_by_name(tmp_path, change, message):
     change(record)
     path = saved(record, tmp_path)
     with pytest.raises(FormatError, match=message) as error:
-        imported(path)
+        import_checkpoint(path)
     assert str(error.value).startswith(str(path))
 
 
@@ -250,7 +250,7 @@ def test_a_malicious_checkpoint_is_not_executed(tmp_path):
     record = theirs.checkpoint()
     record["metadata"] = Malicious(f"touch {tmp_path / 'owned'}")
     with pytest.raises(FormatError, match=r"it has posix.system in it, .* nothing in it was exec"):
-        imported(saved(record, tmp_path))
+        import_checkpoint(saved(record, tmp_path))
     assert not (tmp_path / "owned").exists()
 
 
@@ -260,4 +260,4 @@ def test_every_cut_of_a_file_is_an_error_of_ours(tmp_path):
     for share in np.linspace(0.01, 0.99, 12):
         path.write_bytes(whole[: int(len(whole) * share)])
         with pytest.raises(PcmeError):
-            imported(path)
+            import_checkpoint(path)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pcme.errors import FormatError
-from pcme.model.authors.sizes import Sizes, measured, require_usable
+from pcme.model.authors.sizes import Sizes, infer_sizes, require_usable
 from tests.model.authors import theirs
 
 BIAS = "img_enc.fc.bias"
@@ -14,7 +14,7 @@ BIAS = "img_enc.fc.bias"
 def test_the_tensors_tell_all_sizes(cnn, depth):
     shapes = theirs.shapes_of(cnn, 8, 6, 11)
     weights = {name: torch.empty(shape, device="meta") for name, shape in shapes}
-    assert measured(weights, "x.pth") == Sizes(depth, dim=8, word_dim=6, words=11)
+    assert infer_sizes(weights, "x.pth") == Sizes(depth, dim=8, word_dim=6, words=11)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_tensors_that_disagree_are_refused_before_anything_is_built(name, shape,
     weights = dict(theirs.checkpoint()["model"])
     weights[name] = torch.empty(shape, device="meta")
     with pytest.raises(FormatError, match=message):
-        measured(weights, "x.pth")
+        infer_sizes(weights, "x.pth")
 
 
 def test_a_model_without_a_tensor_is_not_theirs():
     weights = dict(theirs.checkpoint()["model"])
     del weights["txt_enc.rnn.weight_hh_l0"]
     with pytest.raises(FormatError, match="weight_hh_l0 must be a matrix - got nothing"):
-        measured(weights, "x.pth")
+        infer_sizes(weights, "x.pth")
 
 
 @pytest.mark.parametrize(

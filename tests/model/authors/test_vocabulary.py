@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pcme.errors import DataError, FormatError
-from pcme.model.authors import imported
+from pcme.model.authors import import_checkpoint
 from pcme.model.authors.vocabulary import ordered, read
 from tests.model.authors import theirs
 
@@ -118,13 +118,17 @@ def test_a_vocabulary_beside_the_checkpoint_must_be_its_own(tmp_path):
     record = theirs.checkpoint()
     torch.save(record, tmp_path / "m.pth")
     path = pickled(RECORD, tmp_path / "v.pkl")
-    assert len(imported(tmp_path / "m.pth", vocab=path).vocab) == len(IDS)
+    assert len(import_checkpoint(tmp_path / "m.pth", vocab=path).vocab) == len(IDS)
     other = dict(zip(IDS, reversed(IDS.values()), strict=True))
     with pytest.raises(FormatError, match=r"not the vocabulary of .*m.pth"):
-        imported(tmp_path / "m.pth", vocab=pickled({"word2idx": other}, tmp_path / "o.pkl"))
+        import_checkpoint(
+            tmp_path / "m.pth", vocab=pickled({"word2idx": other}, tmp_path / "o.pkl")
+        )
     del record["word2idx"]
     torch.save(record, tmp_path / "m.pth")
-    assert imported(tmp_path / "m.pth", vocab=path).vocab.words[0] == "a"
+    assert import_checkpoint(tmp_path / "m.pth", vocab=path).vocab.words[0] == "a"
     fewer = {word: number for word, number in IDS.items() if word != "not"}
     with pytest.raises(FormatError, match=r"has 11 rows, and .*f.pkl lists 10 words"):
-        imported(tmp_path / "m.pth", vocab=pickled({"word2idx": fewer}, tmp_path / "f.pkl"))
+        import_checkpoint(
+            tmp_path / "m.pth", vocab=pickled({"word2idx": fewer}, tmp_path / "f.pkl")
+        )

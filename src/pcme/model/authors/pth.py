@@ -1,4 +1,4 @@
-"""A file of torch.save, read without executing anything, or in one line why it cannot be.
+"""A file of torch.save, read without executing anything, or an error of one line.
 
 torch's own message advises to load such a file unsafely; it is never shown.
 """
@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Shaped
 from torch import Tensor
 
 from pcme.errors import DataError, FormatError
 
 __all__ = ["Record", "read"]
 
-Weights = Mapping[str, Tensor]
+Weights = Mapping[str, Shaped[Tensor, "..."]]
 
 _ZIP = b"PK\x03\x04"
 _LEGACY = re.compile(rb"\x80.\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19", re.DOTALL)
@@ -27,7 +28,7 @@ _CLASS = re.compile(r"GLOBAL ([\w.]+)")
 
 @dataclass(frozen=True)
 class Record:
-    """What is used of a checkpoint: weights by their own names, and the rest as it was found."""
+    """The parts of a checkpoint that are used: weights by their own names, the rest unchanged."""
 
     model: Weights
     criterion: Weights
@@ -37,23 +38,23 @@ class Record:
 
 
 def read(path: Path) -> Record:
-    """The checkpoint in a file; an error that says which kind of file it is instead."""
+    """The checkpoint in a file; an error that names the kind of any other file."""
     _require_start(path)
     whole = _loaded(path)
     if not isinstance(whole, Mapping):
         raise FormatError(
-            f"{path}: not a checkpoint of the authors' trainer - it has a {type(whole).__name__} - "
-            "give a file with model, criterion and word2idx"
+            f"{path}: not a checkpoint of the authors' trainer, got a {type(whole).__name__}. Give "
+            "a file with model, criterion and word2idx."
         )
     if missing := [key for key in ("model", "criterion") if key not in whole]:
         raise FormatError(
-            f"{path}: not a checkpoint of the authors' trainer - it has no {', '.join(missing)}, "
-            f"but {', '.join(map(str, list(whole)[:5]))} - the criterion has the scale and shift "
-            "of a match: give the file that the trainer wrote, with both"
+            f"{path}: not a checkpoint of the authors' trainer, {', '.join(missing)} is missing, "
+            f"got {', '.join(map(str, list(whole)[:5]))}. Give the file that the trainer wrote, whose "
+            "criterion has the scale and shift of a match."
         )
     config, metadata = whole.get("config"), whole.get("metadata")
     if config is not None and not isinstance(config, Mapping):
-        raise FormatError(f"{path}: config must be a dict - got {type(config).__name__}")
+        raise FormatError(f"{path}: config must be a dict, got {type(config).__name__}.")
     return Record(
         model=_named_tensors(whole["model"], f"{path}: model"),
         criterion=_named_tensors(whole["criterion"], f"{path}: criterion"),
@@ -68,13 +69,13 @@ def _require_start(path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read - {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read, got {error.strerror or error}.") from error
     if not start:
-        raise FormatError(f"{path}: the file has 0 bytes - fetch it again")
+        raise FormatError(f"{path}: has 0 bytes. Download it again.")
     if not (start.startswith(_ZIP) or _LEGACY.match(start)):
         raise FormatError(
-            f"{path}: not a file of torch.save - it starts with {start!r} - is it the page of a "
-            "website, or an archive that must be unpacked first?"
+            f"{path}: not a file of torch.save, it starts with {start!r}. Is it a web page, or an "
+            "archive that must be unpacked first?"
         )
 
 
@@ -84,14 +85,13 @@ def _loaded(path: Path) -> object:
         with torch.serialization.safe_globals(_numpy_numbers()):
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged bytes can make the reader raise nearly anything
-        if found := _CLASS.search(str(error)):
+        if named := _CLASS.search(str(error)):
             raise FormatError(
-                f"{path}: it has {found[1]} in it, and only tensors, numbers, words, lists and "
-                "dicts are read - nothing in it was executed - write it again without, or fetch "
-                "the authors' own"
+                f"{path}: must have tensors, numbers, words, lists and dicts alone, got {named[1]}, "
+                "and nothing in it was executed. Save it again without, or download the authors' own."
             ) from error
         raise FormatError(
-            f"{path}: damaged, or cut short - nothing in it was executed - fetch it again"
+            f"{path}: damaged, or cut short; nothing in it was executed. Download it again."
         ) from error
 
 
@@ -107,6 +107,6 @@ def _named_tensors(state: object, where: str) -> Weights:
     if not isinstance(state, Mapping) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
     ):
-        raise FormatError(f"{where} must be named tensors - got a {type(state).__name__}")
+        raise FormatError(f"{where} must be named tensors, got a {type(state).__name__}.")
     # Left behind by DataParallel, as their own loader knows.
     return {name.removeprefix("module."): value for name, value in state.items()}

@@ -1,4 +1,4 @@
-"""How large a model of the authors' is, from its tensors alone.
+"""The sizes of an authors' model, from its tensors alone.
 
 Nothing is built before these are known: a number in a config costs nothing to write, but a tensor
 of that size has to be in the file.
@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from pcme.errors import FormatError
 from pcme.nn.images.resnet import SHAPES
 
-__all__ = ["WORDS", "Sizes", "measured", "require_usable"]
+__all__ = ["WORDS", "Sizes", "infer_sizes", "require_usable"]
 
+Weights = Mapping[str, Shaped[Tensor, "..."]]
 WORDS = "txt_enc.embed.weight"
 COUNTER = ".num_batches_tracked"
 _BLOCK = re.compile(r"img_enc\.cnn\.layer([1-4])\.\d+\.conv1\.weight")
@@ -32,36 +34,36 @@ class Sizes:
     words: int
 
 
-def require_usable(weights: Mapping[str, Tensor], where: str) -> None:
+def require_usable(weights: Weights, where: str) -> None:
     """Refuse, by name, a tensor that is not dense, finite and of floating-point numbers."""
     for name, value in weights.items():
         if fault := _fault(name, value):
-            raise FormatError(f"{where}: {name} {fault} - fetch the file again")
+            raise FormatError(f"{where}: {name} {fault}. Download the file again.")
 
 
-def _fault(name: str, value: Tensor) -> str | None:
+def _fault(name: str, value: Shaped[Tensor, "..."]) -> str | None:
     if value.layout != torch.strided or value.device.type == "meta":
-        return f"must be a dense tensor - got {value.layout} on {value.device.type}"
+        return f"must be a dense tensor, got {value.layout} on {value.device.type}"
     if value.untyped_storage().nbytes() < value.numel() * value.element_size():
-        return f"must be a dense tensor - got {list(value.shape)} from fewer numbers"
+        return f"must be a dense tensor, got {list(value.shape)} from fewer numbers"
     if name.endswith(COUNTER):
         counts = not (value.is_floating_point() or value.is_complex())
-        return None if counts else f"must be a whole number - got {value.dtype}"
+        return None if counts else f"must be a whole number, got {value.dtype}"
     if not value.is_floating_point():
-        return f"must have floating-point numbers - got {value.dtype}"
+        return f"must have floating-point numbers, got {value.dtype}"
     if not torch.isfinite(value.float()).all():
-        return "must be finite - got NaN or infinity"
+        return "must be finite, got NaN or infinity"
     return None
 
 
-def measured(weights: Mapping[str, Tensor], where: str) -> Sizes:
+def infer_sizes(weights: Weights, where: str) -> Sizes:
     """The sizes that the tensors agree on; the largest of each kind is looked at."""
     projection, words = _matrix(weights, "img_enc.fc.weight", where), _matrix(weights, WORDS, where)
     dim, word_dim = len(projection), words.shape[1]
     if dim % 2:
         raise FormatError(
-            f"{where}: img_enc.fc.weight must have an even number of rows, half for each direction "
-            f"of a sentence - got {dim}"
+            f"{where}: img_enc.fc.weight must have an even number of rows, half per direction of a "
+            f"sentence, got {dim}."
         )
     for name, shape in (
         ("txt_enc.rnn.weight_hh_l0", (3 * dim // 2, dim // 2)),
@@ -70,25 +72,24 @@ def measured(weights: Mapping[str, Tensor], where: str) -> Sizes:
     ):
         if (found := tuple(_matrix(weights, name, where).shape)) != shape:
             raise FormatError(
-                f"{where}: not the weights of one model - it has another shape for {name} "
-                f"{list(found)} instead of {list(shape)}, which img_enc.fc.weight and {WORDS} "
-                "ask for - fetch the file again"
+                f"{where}: {name} must have the shape {list(shape)} that img_enc.fc.weight and "
+                f"{WORDS} ask for, got {list(found)}. Download the file again."
             )
     return Sizes(_depth(weights, where), dim, word_dim, len(words))
 
 
-def _matrix(weights: Mapping[str, Tensor], name: str, where: str) -> Tensor:
+def _matrix(weights: Weights, name: str, where: str) -> Float[Tensor, "m n"]:
     value = weights.get(name)
     if value is None or value.ndim != 2 or not value.numel():
         got = "nothing" if value is None else list(value.shape)
         raise FormatError(
-            f"{where}: {name} must be a matrix - got {got} - only PCME itself, with attention and "
-            "sigma on both sides, can be imported"
+            f"{where}: {name} must be a matrix, got {got}. Only PCME itself, with attention and "
+            "sigma on both sides, can be imported."
         )
     return value
 
 
-def _depth(weights: Mapping[str, Tensor], where: str) -> int:
+def _depth(weights: Weights, where: str) -> int:
     stages = Counter(int(found[1]) for name in weights if (found := _BLOCK.fullmatch(name)))
     repeats = tuple(stages[stage] for stage in range(1, 5))
     bottleneck = "img_enc.cnn.layer1.0.conv3.weight" in weights
@@ -97,6 +98,6 @@ def _depth(weights: Mapping[str, Tensor], where: str) -> int:
             return depth
     known = ", ".join(map(str, SHAPES))
     raise FormatError(
-        f"{where}: img_enc.cnn must be a ResNet of {known} layers - got one with {repeats} "
-        "blocks - other backbones cannot be imported"
+        f"{where}: img_enc.cnn must be a ResNet of {known} layers, got one with {repeats} "
+        "blocks. Other backbones cannot be imported."
     )

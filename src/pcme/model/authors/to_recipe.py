@@ -1,4 +1,4 @@
-"""The recipe of an imported model: the paper's for its dataset, with what its file says."""
+"""The recipe of an imported model: the paper's for its dataset, with the values of its file."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Config = Mapping[str, Any]
 
 
 def dataset(config: Config | None, words: int, where: str) -> str:
-    """What it was trained on, as far as the file tells: by its vocabulary, then by its loss."""
+    """The dataset it was trained on, told by its vocabulary, then by its loss."""
     if words in VOCABULARIES:
         return VOCABULARIES[words]
     # Only their settings for CUB have this term.
@@ -53,7 +53,7 @@ def _section(config: Config | None, name: str, where: str) -> Config:
         return {}
     section = config.get(name)
     if not isinstance(section, Mapping):
-        raise FormatError(f"{where}: config.{name} must be a dict - got {type(section).__name__}")
+        raise FormatError(f"{where}: config.{name} must be a dict, got {type(section).__name__}.")
     return section
 
 
@@ -61,12 +61,12 @@ def _require_agreement(model: Config, sizes: Sizes, where: str) -> None:
     for switch in ("img_attention", "txt_attention", "img_probemb", "txt_probemb"):
         if not model.get(switch, True):
             raise FormatError(
-                f"{where}: config.model.{switch} is off - only PCME itself, with attention and "
-                "sigma on both sides, can be imported"
+                f"{where}: config.model.{switch} is off. Only PCME itself, with attention and "
+                "sigma on both sides, can be imported."
             )
     backbone = model.get("cnn_type", f"resnet{sizes.depth}")
     if not re.fullmatch(r"resnet\d+", str(backbone)):
-        raise FormatError(f"{where}: config.model.cnn_type must be a resnet - got {backbone!r}")
+        raise FormatError(f"{where}: config.model.cnn_type must be a resnet, got {backbone!r}.")
     _require_whole(model, "embed_dim", step=2, where=where)
     _require_whole(model, "word_dim", step=1, where=where)
     found = {
@@ -75,8 +75,8 @@ def _require_agreement(model: Config, sizes: Sizes, where: str) -> None:
     for name, value in found.items():
         if model.get(name, value) != value:
             raise FormatError(
-                f"{where}: config.model.{name} is {model[name]!r}, and the tensors are those of "
-                f"{value!r} - they are not of one model: fetch the file again"
+                f"{where}: config.model.{name} must be that of the tensors, {value!r}, got "
+                f"{model[name]!r}. Download the file again."
             )
 
 
@@ -85,16 +85,16 @@ def _require_whole(model: Config, name: str, *, step: int, where: str) -> None:
     if type(value) is not int or not 1 <= value <= 65_536 or value % step:
         kind = "an even whole number" if step == 2 else "a whole number"
         raise FormatError(
-            f"{where}: config.model.{name} must be {kind} from {step} to 65,536 - got {value!r}"
+            f"{where}: config.model.{name} must be {kind} from {step} to 65,536, got {value!r}."
         )
 
 
 def _samples(model: Config, where: str) -> int:
-    """How many samples an item has; theirs takes 0 and none for the mean alone."""
+    """Samples per item; their code takes 0 and none for the mean alone."""
     value = model.get("n_samples_inference") or SAMPLES
     if type(value) is not int or not 1 <= value <= 1_000:
         raise FormatError(
-            f"{where}: config.model.n_samples_inference must be a whole number from 0 to 1,000 - "
-            f"got {value!r}"
+            f"{where}: config.model.n_samples_inference must be a whole number from 0 to 1,000, "
+            f"got {value!r}."
         )
     return value

@@ -40,11 +40,11 @@ def read(path: Path) -> Ids:
         with path.open("rb") as file:
             found = _Plain(file).load()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read - {error.strerror or error}") from error
+        raise DataError(f"{path}: cannot be read, got {error.strerror or error}.") from error
     except Exception as error:  # damaged bytes can make it raise nearly anything
         raise FormatError(
-            f"{path}: not a vocabulary of plain words and ids - {error} - nothing in it was "
-            "executed; take the file from the authors' repository"
+            f"{path}: not a vocabulary of plain words and ids, got {error}; nothing in it was "
+            "executed. Take the file from the authors' repository."
         ) from error
     fields = vars(found) if isinstance(found, _Inert) else found
     inner = fields.get("word2idx") if isinstance(fields, dict) else None
@@ -56,19 +56,19 @@ def read(path: Path) -> Ids:
 def checked(words: object, where: str) -> Ids:
     """{word: id} whose ids are 0, 1, 2, ... and whose words include the four specials."""
     if not isinstance(words, dict) or not words:
-        raise FormatError(f"{where} must be a dict of words and ids - got {type(words).__name__}")
+        raise FormatError(f"{where} must be a dict of words and ids, got {type(words).__name__}.")
     if not all(type(word) is str and type(number) is int for word, number in words.items()):
-        raise FormatError(f"{where} must have words as keys and whole numbers as ids")
+        raise FormatError(f"{where} must have words as keys and whole numbers as ids.")
     if "" in words:
-        raise FormatError(f'{where} has an empty word, "" - is it damaged?')
+        raise FormatError(f'{where} has an empty word, "". Is it damaged?')
     if sorted(words.values()) != list(range(len(words))):
-        raise FormatError(f"{where} must have each id from 0 to {len(words) - 1} once")
+        raise FormatError(f"{where} must have each id from 0 to {len(words) - 1} once.")
     if missing := [special for special in SPECIALS if special not in words]:
-        raise FormatError(f"{where} lacks {', '.join(missing)} - is it of another model?")
+        raise FormatError(f"{where} lacks {', '.join(missing)}. Is it of another model?")
     return words
 
 
 def ordered(words: Ids) -> list[str]:
-    """The words by their ids, our four specials first: where each of our rows comes from."""
+    """The words by their ids, our four specials first: the sources of our rows."""
     own = sorted(words.keys() - set(SPECIALS), key=words.__getitem__)
     return [*SPECIALS, *own]
