@@ -39,7 +39,7 @@ def test_another_record_is_refused(tmp_path, record):
 
 def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "origin.json").write_text("{")
-    with pytest.raises(FormatError, match=r"origin.json is damaged"):
+    with pytest.raises(FormatError, match=r"origin.json: damaged"):
         load(tmp_path)
 
 

@@ -87,7 +87,7 @@ def test_the_card_states_data_metrics_and_limits(model, tmp_path):
         "metrics": ["r_precision", "recall@1"],
         "tags": ["image-text-retrieval", "probabilistic-embeddings", "uncertainty"],
     }
-    assert "Trained on `aviary`" in body
+    assert "Trained on aviary" in body
     assert "| t2i | 75.00 | 50.00 | 12.50 |" in body
     assert "It knows 7 words" in body
 
@@ -104,7 +104,7 @@ def test_the_card_has_the_metrics_of_all_directions(model, tmp_path):
     "figures", [{"i2t": 0.5}, {"i2t": {"a": "b"}}, {"i2t": {"a": float("nan")}}, [1]]
 )
 def test_wrong_figures_are_refused_before_anything_is_written(model, tmp_path, figures):
-    with pytest.raises(ConfigError, match=r"figures must be \{direction"):
+    with pytest.raises(ConfigError, match=r"figures: must be \{direction"):
         model.save_pretrained(tmp_path / "hub", figures=figures)
     assert not (tmp_path / "hub").exists()
 
@@ -173,15 +173,15 @@ def test_a_missing_or_damaged_file_is_named(model, tmp_path, name):
     with pytest.raises(FormatError, match=name):
         Model.from_pretrained(tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(FormatError, match=f"it has no {name}"):
+    with pytest.raises(FormatError, match=f"{name} is missing"):
         Model.from_pretrained(tmp_path)
 
 
 def test_other_folders_and_hub_names_are_refused(model, tmp_path):
-    with pytest.raises(ConfigError, match="only local ones are read: fetch a model from the hub"):
+    with pytest.raises(ConfigError, match="only local ones are read"):
         Model.from_pretrained("somebody/some-model")
     model.save(tmp_path)
-    with pytest.raises(FormatError, match=r"are read by `pcme.load`"):
+    with pytest.raises(FormatError, match=r"`pcme.load`"):
         Model.from_pretrained(tmp_path)
     model.save_pretrained(tmp_path)
     for wrong, message in (

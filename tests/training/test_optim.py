@@ -20,15 +20,6 @@ HYPER = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors this small gain nothing from threads, which on a busy machine wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 class Net(nn.Module):
     """Weights that are scale-invariant by row (before a batch norm), as a whole, and not at all."""
 

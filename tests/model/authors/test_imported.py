@@ -184,10 +184,10 @@ def putting(value, *keys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without("model"), "not a checkpoint of the authors' trainer - it has no model"),
-        (without("criterion"), "no criterion, but .* give the file that the trainer wrote"),
-        (putting([], "config"), "config must be a dict - got list"),
-        (without("word2idx"), "it has no word2idx - give the vocabulary's file as --vocab"),
+        (without("model"), "trainer, model is missing"),
+        (without("criterion"), "criterion is missing.*the file that the trainer wrote"),
+        (putting([], "config"), "config must be a dict, got list"),
+        (without("word2idx"), "word2idx is missing.*--vocab"),
         (without("model", "img_enc.fc.bias"), r"lacks img_enc.fc.bias \(1 in all\)"),
         (without("model", "img_enc.cnn.layer4.1.bn2.running_var"), r"layer4.1.bn2.running_var"),
         (putting(torch.ones(1), "model", "img_enc.extra"), "has the unknown img_enc.extra"),
@@ -201,20 +201,26 @@ def putting(value, *keys):
         ),
         (
             putting("vgg19", "config", "model", "cnn_type"),
-            "cnn_type must be a resnet - got 'vgg19'",
+            "cnn_type must be a resnet, got 'vgg19'",
         ),
-        (putting("resnet50", "config", "model", "cnn_type"), "tensors are those of 'resnet18'"),
+        (putting("resnet50", "config", "model", "cnn_type"), "that of the tensors, 'resnet18'"),
         (
             putting(9, "config", "model", "embed_dim"),
-            "embed_dim must be an even whole number from 2 to 65,536 - got 9",
+            "embed_dim must be an even whole number from 2 to 65,536, got 9",
         ),
-        (putting(60_000, "config", "model", "embed_dim"), "embed_dim is 60000, and the tensors"),
-        (putting(65_000, "config", "model", "word_dim"), "word_dim is 65000, and the tensors"),
+        (
+            putting(60_000, "config", "model", "embed_dim"),
+            "embed_dim must be that of .*60000",
+        ),
+        (
+            putting(65_000, "config", "model", "word_dim"),
+            "word_dim must be that of .*65000",
+        ),
         (putting(True, "config", "model", "word_dim"), "word_dim must be a whole number"),
         (putting(False, "config", "model", "txt_attention"), "txt_attention is off"),
-        (putting([], "config", "model"), "config.model must be a dict - got list"),
+        (putting([], "config", "model"), "config.model must be a dict, got list"),
         (putting(-1, "config", "model", "n_samples_inference"), "n_samples_inference must be"),
-        (without("criterion", "shift"), "criterion.shift must be one number - got nothing"),
+        (without("criterion", "shift"), "criterion.shift must be one number, got nothing"),
         (
             putting(torch.tensor([torch.nan]), "criterion", "negative_scale"),
             "criterion.negative_scale must be finite",
@@ -222,7 +228,7 @@ def putting(value, *keys):
         (putting(torch.zeros(1), "criterion", "negative_scale"), "must be above 0, .* got 0"),
         (putting(-torch.ones(1), "criterion", "negative_scale"), "must be above 0, .* got -1"),
         (putting({"a": 1}, "model"), "model must be named tensors"),
-        (putting(["a"], "word2idx"), "word2idx must be a dict of words and ids - got list"),
+        (putting(["a"], "word2idx"), "word2idx must be a dict of words and ids, got list"),
         (putting(5, "word2idx", "a"), "each id from 0 to 10 once"),
         (putting("x", "word2idx", "a"), "whole numbers as ids"),
         (putting(11, "word2idx", ""), 'word2idx has an empty word, ""'),
@@ -249,7 +255,7 @@ class Malicious:
 def test_a_malicious_checkpoint_is_not_executed(tmp_path):
     record = theirs.checkpoint()
     record["metadata"] = Malicious(f"touch {tmp_path / 'owned'}")
-    with pytest.raises(FormatError, match=r"it has posix.system in it, .* nothing in it was exec"):
+    with pytest.raises(FormatError, match=r"posix.system.*nothing in it was executed"):
         import_checkpoint(saved(record, tmp_path))
     assert not (tmp_path / "owned").exists()
 

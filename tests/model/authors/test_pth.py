@@ -26,13 +26,11 @@ def test_a_missing_file_or_a_folder_cannot_be_read(tmp_path):
 def test_an_empty_file_and_another_kind_of_file_are_told_apart(tmp_path):
     path = tmp_path / "x.pth"
     path.write_bytes(b"")
-    with pytest.raises(FormatError, match="the file has 0 bytes - fetch it again"):
+    with pytest.raises(FormatError, match="0 bytes"):
         read(path)
     for other in (b"<!DOCTYPE html>", b"junk", b"\x1b[31m", b"\x80\x02}."):
         path.write_bytes(other)
-        with pytest.raises(
-            FormatError, match=r"not a file of torch.save - it starts with"
-        ) as error:
+        with pytest.raises(FormatError, match=r"not a file of torch.save") as error:
             read(path)
         assert "\x1b" not in str(error.value)
 
@@ -59,7 +57,7 @@ def test_a_damaged_file_is_called_so(tmp_path):
 def test_a_class_in_it_is_named_and_no_unsafe_advice_given(tmp_path, value, name):
     path = tmp_path / "x.pth"
     torch.save({**theirs.checkpoint(dim=2, word_dim=2), "metadata": value}, path)
-    with pytest.raises(FormatError, match=rf"it has ({name}) in it, and only tensors") as error:
+    with pytest.raises(FormatError, match=rf"tensors.* alone, got ({name})") as error:
         read(path)
     assert not re.search(r"weights_only|trust|\x1b|add_safe_globals", str(error.value))
 
@@ -67,10 +65,8 @@ def test_a_class_in_it_is_named_and_no_unsafe_advice_given(tmp_path, value, name
 def test_what_is_no_checkpoint_says_what_it_has(tmp_path):
     path = tmp_path / "x.pth"
     torch.save(torch.ones(3), path)
-    with pytest.raises(
-        FormatError, match="not a checkpoint of the authors' trainer - it has a Tensor"
-    ):
+    with pytest.raises(FormatError, match="trainer, got a Tensor"):
         read(path)
     torch.save(theirs.checkpoint()["model"], path)
-    with pytest.raises(FormatError, match=r"no model, criterion, but img_enc.cnn.conv1.weight"):
+    with pytest.raises(FormatError, match=r"criterion is missing, got img_enc.cnn.conv1.weight"):
         read(path)

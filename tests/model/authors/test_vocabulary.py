@@ -83,7 +83,7 @@ def test_their_class_with_arguments_or_a_hostile_state_does_no_harm(tmp_path):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1], "word2idx must be a dict of words and ids - got list"),
+        ([1], "word2idx must be a dict of words and ids, got list"),
         ({"word2idx": {}}, "must be a dict"),
         ({"word2idx": {1: 1}}, "words as keys"),
         ({"word2idx": {**IDS, "": 11}}, 'has an empty word, ""'),

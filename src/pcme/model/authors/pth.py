@@ -49,8 +49,8 @@ def read(path: Path) -> Record:
     if missing := [key for key in ("model", "criterion") if key not in whole]:
         raise FormatError(
             f"{path}: not a checkpoint of the authors' trainer, {', '.join(missing)} is missing, "
-            f"got {', '.join(map(str, list(whole)[:5]))}. Give the file that the trainer wrote, whose "
-            "criterion has the scale and shift of a match."
+            f"got {', '.join(map(str, list(whole)[:5]))}. Give the file that the trainer wrote, "
+            "whose criterion has the scale and shift of a match."
         )
     config, metadata = whole.get("config"), whole.get("metadata")
     if config is not None and not isinstance(config, Mapping):
@@ -87,8 +87,9 @@ def _loaded(path: Path) -> object:
     except Exception as error:  # damaged bytes can make the reader raise nearly anything
         if named := _CLASS.search(str(error)):
             raise FormatError(
-                f"{path}: must have tensors, numbers, words, lists and dicts alone, got {named[1]}, "
-                "and nothing in it was executed. Save it again without, or download the authors' own."
+                f"{path}: must have tensors, numbers, words, lists and dicts alone, got "
+                f"{named[1]}; nothing in it was executed. Save it again without, or download the "
+                "authors' own."
             ) from error
         raise FormatError(
             f"{path}: damaged, or cut short; nothing in it was executed. Download it again."
