@@ -2,15 +2,11 @@
 
 from functools import cache
 
-import torch
-
-from pcme import recipes
 from pcme.analysis import Subject
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.problems import Problems
-from pcme.data.text.tokens import Vocab
 from pcme.evaluation import embed
-from pcme.model import Model
+from tests.models import build
 
 WORLD = {"pixels": 16, "test_species": 8, "test_images": 3, "captions_per_image": 5}
 
@@ -23,10 +19,7 @@ def world():
 @cache
 def untrained(*changes):
     """A model that knows nothing, of the recipe aviary-tiny with some keys set."""
-    recipe = recipes.get("aviary-tiny").changed(list(changes))
-    vocab = Vocab.build(world().captions, 1)
-    vectors = torch.randn(len(vocab), 8, generator=torch.Generator().manual_seed(0))
-    return Model(recipe, vocab, vectors).eval()
+    return build("aviary-tiny", *changes, captions=world().captions)
 
 
 @cache

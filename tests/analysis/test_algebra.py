@@ -16,27 +16,25 @@ def gaussians(n, dim, seed, log_sigma=-1.0):
     return random_gaussians(n, dim, seed=seed, log_sigma=log_sigma, dtype=torch.float64)
 
 
+def relation(inner, *outers, among):
+    shown = [("inner", inner), *(("outer", outer) for outer in outers)]
+    texts = [("",)] * len(inner)
+    return related(
+        "in", ("inner", "outer"), (inner, outers), shown, np.arange(len(inner)), texts, among=among
+    )
+
+
 def test_inclusion_holds_for_the_narrow_in_the_wide_and_not_the_other_way():
     narrow, wide = gaussians(20, 6, 0, -3.0), gaussians(20, 6, 0, 0.0)
-    texts = [("",)] * 20
-
-    def relation(inner, outer):
-        shown = (("inner", inner), ("outer", outer))
-        return related(
-            "in", ("inner", "outer"), (inner, [outer]), shown, np.arange(20), texts, among=wide
-        )
-
-    assert relation(narrow, wide).backward.value < 0.5 < relation(narrow, wide).forward.value
-    assert relation(wide, narrow).holds.value == 0
+    found = relation(narrow, wide, among=wide)
+    assert found.backward.value < 0.5 < found.forward.value
+    assert relation(wide, narrow, among=wide).holds.value == 0
 
 
 def test_a_pair_no_nearer_than_another_does_not_hold():
     """What any outer item covers is no sign of a relation with its own."""
     inner, outer = gaussians(20, 6, 0, -3.0), gaussians(20, 6, 1, 3.0)
-    shown = (("inner", inner), ("outer", outer))
-    found = related(
-        "in", ("inner", "outer"), (inner, [outer]), shown, np.arange(20), [("",)] * 20, among=outer
-    )
+    found = relation(inner, outer, among=outer)
     assert found.forward.value == pytest.approx(found.chance.value, abs=0.01)
     assert found.holds.value < 0.9
 
@@ -53,52 +51,36 @@ def test_what_lies_in_one_of_two_alone_does_not_hold():
     """The order of the outers changes nothing: the one it lies in least is what counts."""
     inner, around, apart = gaussians(20, 6, 0, -4.0), gaussians(20, 6, 0, -2.0), gaussians(20, 6, 7)
 
-    def relation(*outers):
-        shown = [("inner", inner), *(("outer", outer) for outer in outers)]
-        return related(
-            "in", ("inner", "outer"), (inner, outers), shown, np.arange(20), [("",)] * 20,
-            among=around,
-        )  # fmt: skip
-
     def holds(outer, pair):
         other = outer[[(pair + 1) % 20]]
         own, mine = outer[[pair]], inner[[pair]]
         return cover(mine, own) > max(cover(own, mine), cover(mine, other))
 
     expected = np.mean([holds(around, i) and holds(apart, i) for i in range(20)])
-    both = relation(around, apart)
-    assert relation(around).holds.value == 1
+    both, alone = (
+        relation(inner, around, apart, among=around),
+        relation(inner, around, among=around),
+    )
+    assert alone.holds.value == 1
     assert expected < 0.8
     assert both.holds.value == pytest.approx(expected)
-    assert both.forward.value < relation(around).forward.value
-    assert relation(apart, around).holds == both.holds
+    assert both.forward.value < alone.forward.value
+    assert relation(inner, apart, around, among=around).holds == both.holds
 
 
-def test_captions_joined_are_asked_of_both(monkeypatch):
-    asked = {}
-    real = algebra.related
-
-    def noted(name, names, sides, *rest, **options):
-        asked[name] = len(sides[1])
-        return real(name, names, sides, *rest, **options)
-
-    monkeypatch.setattr(algebra, "related", noted)
-    AlgebraAnalysis(pairs=6).compute(subject())
-    assert asked["two captions of an image, joined, lie in both"] == 2
-
-
-def test_no_control_shares_an_image_with_the_pair_it_is_of(monkeypatch):
+def test_joined_captions_lie_in_both_and_no_control_shares_an_image_with_its_pair(monkeypatch):
     """Mixed with one of the two images, anything would cover what the two have in common."""
-    shown = {}
+    outers, texts = {}, {}
     real = algebra.related
 
-    def noted(name, names, sides, drawn, clusters, texts, **options):
-        shown[name] = texts
-        return real(name, names, sides, drawn, clusters, texts, **options)
+    def noted(name, names, sides, shown, clusters, each, **options):
+        outers[name], texts[name] = len(sides[1]), each
+        return real(name, names, sides, shown, clusters, each, **options)
 
     monkeypatch.setattr(algebra, "related", noted)
     AlgebraAnalysis(pairs=12).compute(subject())
-    couples = shown["what two images share lies in the two mixed"]
+    assert outers["two captions of an image, joined, lie in both"] == 2
+    couples = texts["what two images share lies in the two mixed"]
     assert len(couples) == 12
     for couple, control in zip(couples, [*couples[1:], couples[0]], strict=True):
         assert len({*couple, *control}) == 4

@@ -110,7 +110,7 @@ def answers(work):
         "train recipe.json --out run",
         "evaluate run",
         "evaluate run --scores all --out results",
-        "analyze run flock-brightness bins --numbers-only",
+        "analyze run flock-brightness bins",
     )
     return dict(zip(names, pcme(work, *lines), strict=True))
 
@@ -133,7 +133,7 @@ def test_a_run_is_trained_and_evaluated_by_every_score(answers):
 def test_an_analysis_is_computed_and_drawn(work, answers):
     record, bins = answers["analysed"]["analyses"]
     assert [number["name"] for number in record["numbers"]] == ["brightness", "spread"]
-    assert {Path(file).suffix for file in record["files"]} == {".json"}
+    assert {Path(file).suffix for file in record["files"]} == {".json", ".svg", ".png"}
     assert all((work / file).stat().st_size for file in record["files"])
     assert bins["numbers"]
 

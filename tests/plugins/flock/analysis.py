@@ -1,7 +1,6 @@
 """An analysis in one file, without plot code: how bright the images of a split are."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,11 +25,10 @@ class Brightness(Result):
 
 @registry.register("flock-brightness")
 @dataclass(frozen=True)
-class BrightnessOfImages(Analysis):
+class BrightnessOfImages(Analysis[Brightness]):
     """How bright are the images?"""
 
-    reading: ClassVar[str] = "One bar per number."
-    result: ClassVar[type[Result]] = Brightness
+    reading = "One bar per number."
     images: int = 100
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Brightness:
