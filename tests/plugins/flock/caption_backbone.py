@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from pcme.nn.backbone import CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 
 
 class BagOfWords(CaptionNetwork):
@@ -41,13 +41,7 @@ class BagOfWords(CaptionNetwork):
 class Bag(CaptionBackbone):
     """The mean of a caption's word vectors."""
 
-    def build(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        with_sigma: bool,
-        generator: torch.Generator,
-    ) -> BagOfWords:
+    def build(self, context: Build) -> BagOfWords:
         """The network."""
-        return BagOfWords(vectors)
+        assert context.word_vectors is not None, "captions are words"
+        return BagOfWords(context.word_vectors)

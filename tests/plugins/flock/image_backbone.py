@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
-from pcme.nn.backbone import ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.heads import linear
 
 
@@ -36,6 +36,6 @@ class Grid(ImageBackbone):
 
     features: int = 8
 
-    def build(self, generator: torch.Generator) -> GridNetwork:
+    def build(self, context: Build) -> GridNetwork:
         """The network."""
-        return GridNetwork(self.features, generator)
+        return GridNetwork(self.features, context.generator)
