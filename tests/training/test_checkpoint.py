@@ -236,16 +236,16 @@ def test_no_bit_can_flip_unnoticed(tmp_path):
 def test_what_changes_after_it_was_found_is_noticed_when_read(tmp_path):
     found = newest(put(tmp_path, 3).parent)
     rewrite(found.folder / "model.safetensors", lambda data: data[:-1] + b"\x01")
-    with pytest.raises(FormatError, match=r"has changed - .* was altered"):
+    with pytest.raises(FormatError, match=r"has changed.*was altered"):
         found.tensors("model")
     (found.folder / "state.json").unlink()
-    with pytest.raises(FormatError, match=r"has changed - .* No such file"):
+    with pytest.raises(FormatError, match=r"has changed.*No such file"):
         found.record("state")
 
 
 def test_a_part_that_was_not_saved_is_named_with_those_that_were(tmp_path):
     found = newest(put(tmp_path, 3).parent)
-    with pytest.raises(FormatError, match=r"no average\.safetensors - it holds model\.saf.* - ask"):
+    with pytest.raises(FormatError, match=r"no average\.safetensors, got model\.saf"):
         found.tensors("average")
 
 
@@ -381,7 +381,7 @@ def test_a_full_disk_at_any_point_leaves_what_was_there(tmp_path):
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
     full_disk(monkeypatch, 5)
-    with pytest.raises(FormatError, match=r"step 3 cannot .* - \[Errno 28\] No space .* untouched"):
+    with pytest.raises(FormatError, match=r"step 3 cannot .*No space .*untouched"):
         put(tmp_path, 3)
 
 
@@ -397,7 +397,7 @@ def small_files():
 def test_a_write_the_kernel_refuses_leaves_what_was_there(tmp_path, small_files):
     put(tmp_path, 1)
     before = state_of(tmp_path)
-    with pytest.raises(FormatError, match=r"step 2 cannot be written - .*File too large"):
+    with pytest.raises(FormatError, match=r"step 2 cannot be written.*File too large"):
         save(tmp_path, 2, {"model": {"w": torch.zeros(100_000)}}, {})
     assert state_of(tmp_path) == before
     assert names(tmp_path) == ["step-00000001"]
@@ -538,9 +538,9 @@ def test_a_run_killed_at_any_moment_keeps_its_newest_checkpoint(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "manifest", "ä", "a b", ".hidden"])
 def test_names_that_cannot_be_files_are_refused(tmp_path, name):
-    with pytest.raises(ConfigError, match="cannot be a part of a checkpoint"):
+    with pytest.raises(ConfigError, match="a part of a checkpoint"):
         save(tmp_path, 1, {name: {}}, {})
-    with pytest.raises(ConfigError, match="cannot be a part of a checkpoint"):
+    with pytest.raises(ConfigError, match="a part of a checkpoint"):
         save(tmp_path, 1, {}, {name: {}})
     assert names(tmp_path) == []
 
@@ -549,7 +549,7 @@ def test_names_that_cannot_be_files_are_refused(tmp_path, name):
     "record", [{"a": torch.ones(1)}, {"a": [{1: "one"}]}, {"a": {1, 2}}, {("a", "b"): 1}, {None: 1}]
 )
 def test_records_that_json_would_not_give_back_are_refused(tmp_path, record):
-    with pytest.raises(FormatError, match=r'record "state" is not JSON - .* - convert it first'):
+    with pytest.raises(FormatError, match=r'record "state": not JSON'):
         save(tmp_path, 1, {"m": {"w": torch.ones(2)}}, {"state": record})
     assert names(tmp_path) == []
 
@@ -562,7 +562,7 @@ def test_an_impossible_step_or_keep_is_refused(tmp_path, step, keep):
 
 def test_a_folder_that_cannot_be_made_says_so(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FormatError, match=r"cannot be written - .*Not a directory"):
+    with pytest.raises(FormatError, match=r"cannot be written.*Not a directory"):
         save(tmp_path / "file" / "checkpoints", 1, {}, {})
 
 
