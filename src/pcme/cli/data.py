@@ -89,7 +89,7 @@ def check(
 def preview(
     where: Where,
     *,
-    out: Annotated[Path, typer.Option(help="The picture to write: .png or .jpg.")],
+    out: Annotated[Path, typer.Option(help="The image to write: .png or .jpg.")],
     split: Splits = None,
     images: Annotated[int, typer.Option(help="Images of each split.", min=1, max=200)] = 12,
     columns: Annotated[int, typer.Option(help="Images in a row.", min=1, max=20)] = 6,

@@ -1,4 +1,4 @@
-"""pcme evaluate: how good a run is on a split, by one score or by many."""
+"""pcme evaluate: measure a run on a split, by one score or several."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES = {
     "pmrp@1": "PMRP, ζ = 1",
     "pmrp@2": "PMRP, ζ = 2",
 }
-"""What figures are called in the table."""
+"""Titles of the metrics in the table."""
 
 RANKS = ("median_rank", "mean_rank")
 
@@ -53,12 +53,12 @@ def evaluate(
         typer.Option(help='"all", or names as in mean,csd; the model\'s own without it.'),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for the values of every query, a file a score.")
+        Path | None, typer.Option(help="Folder for per-query values, one file per score.")
     ] = None,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
-    """Measure retrieval both ways on a split: R-Precision, recall and more, with 95 % intervals."""
+    """Measure retrieval in both directions on a split, with 95 % confidence intervals."""
     from pcme.evaluation import evaluate as run_evaluation
 
     if out is not None:
@@ -92,7 +92,7 @@ def _print_report(report: EvaluationReport) -> None:
 
 
 def _print_one(result: Evaluation) -> None:
-    """Every figure of one score, both ways."""
+    """Every metric of one score, in both directions."""
     from pcme.evaluation import intervals
 
     ways = [(way.metrics, intervals(way)) for way in (result.i2t, result.t2i)]
@@ -106,7 +106,7 @@ def _print_one(result: Evaluation) -> None:
 
 
 def _print_several(report: EvaluationReport) -> None:
-    """The two figures that matter most of each score, both ways, and what it costs."""
+    """The two main metrics of each score in both directions, and its cost."""
     from pcme.evaluation import intervals
 
     shown = ("r_precision", "recall@1")

@@ -17,7 +17,7 @@ CHUNK = 16
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a split holds. `listed` is the size of the published split, where that is known."""
+    """The contents of a split. `listed` is the size of the published split, if known."""
 
     split: str
     images: int

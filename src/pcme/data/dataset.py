@@ -1,10 +1,10 @@
 """CaptionDataset: images, captions, and which captions are true of which images.
 
-One rule gives the truth of every dataset: *a caption matches every image that satisfies all it
-says*. What is true of an image is a row of `facts`; what a caption says is a row of `said`, with
+One rule gives the ground truth of every dataset: *a caption matches every image that satisfies all
+it says*. A row of `facts` is true of an image; a row of `said` holds a caption's statements, with
 UNSAID where it is silent. In COCO a caption says one thing, "I was written for image 17"; in CUB,
-"this is a Laysan albatross"; in Aviary, up to eight attributes. Whoever needs the truth, a loss, a
-metric or an analysis, asks `matches`, and nobody assumes that caption i belongs to image i.
+"this is a Laysan albatross"; in Aviary, up to eight attributes. Losses, metrics and analyses ask
+`matches`; none assumes that caption i belongs to image i.
 
 Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
 """
@@ -41,7 +41,7 @@ class CaptionWriter(Protocol):
         ...
 
     def read(self, words: Sequence[str]) -> Int64[np.ndarray, " a"]:
-        """What the words say, attribute by attribute; UNSAID where they are silent."""
+        """The statement of the words per attribute; UNSAID where they are silent."""
         ...
 
     def unmatched(self, split: "CaptionDataset", count: int, *, seed: int = 0) -> Written | None:

@@ -1,7 +1,7 @@
-"""From what a dataset's files list to a CaptionDataset: the checks every layout needs, once.
+"""Records: from listed images and captions to a CaptionDataset, with the checks of all layouts.
 
-A loader turns its files into `Record`s, one per image. `assemble` leaves out what cannot be used,
-reports it, and builds the split.
+A layout turns its files into `Record`s, one per image. `assemble` leaves out unusable ones, reports
+them, and builds the split.
 """
 
 import os
@@ -21,9 +21,9 @@ from pcme.data.text_files import caption_text, printable
 from pcme.errors import ConfigError, DataError
 
 MAX_LABELS = 10_000
-"""Distinct labels of a split: each takes a byte an image, and more of them is free text."""
+"""Distinct labels of a split: each takes a byte per image, and more of them is free text."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""What the names of images end in, where nothing but the name says what is an image."""
+"""The extensions of images, where only the name tells."""
 SPLIT_NAMES = ("train", "val", "validation", "dev", "test")
 """Names that mark a folder or file as a split, in the order splits are listed."""
 
@@ -33,7 +33,7 @@ Match = Literal["image", "class"]
 
 @dataclass(frozen=True)
 class Record:
-    """One image as listed: its name, its captions, and what else is known of it."""
+    """One image as listed: its name, its captions, and its metadata."""
 
     image: str
     captions: Sequence[str]
@@ -55,7 +55,7 @@ def assemble(
     need_images: bool = True,
     match: Match = "image",
 ) -> CaptionDataset:
-    """The split made of these records; what cannot be used is left out and reported.
+    """Build a split from records; unusable ones are left out and reported.
 
     `source` makes the images of these names. `captions_per_image` keeps the first so many.
     `need_images=False` keeps captions whose image is missing, for work on text alone. Classes and
@@ -82,7 +82,7 @@ def assemble(
 
 
 def check_match(match: str) -> None:
-    """Nothing when `match` is one of Match; otherwise a ConfigError that names them."""
+    """Refuse a `match` that is not one of Match."""
     if match not in ("image", "class"):
         raise ConfigError(f'match: must be "image" or "class", got "{match}".')
 
@@ -155,7 +155,7 @@ def _found(images: ImageSource, problems: Problems) -> Iterator[int]:
 
 
 def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
-    """The kind and detail of what keeps a picture from being opened: no file, or no regular one."""
+    """Why an image cannot be opened, as (kind, detail): no file, or no regular one."""
     path = images.path(index)
     if path is None:
         return ("image-missing", "not there") if images.stamp(index) == "missing" else None

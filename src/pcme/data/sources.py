@@ -29,11 +29,20 @@ class ImageSource(ABC):
 
     @abstractmethod
     def stamp(self, index: int) -> str:
-        """Changes whenever the image may have changed; cheap, so the image is not read."""
+        """A text that changes whenever the image may have; cheap, so the image is not read."""
 
     def path(self, index: int) -> Path | None:
         """The image's own file, where it has one."""
         return None
+
+
+def file_stamp(path: Path) -> str:
+    """Size and time of change, as `make` and `git status` do it; "missing" without a file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "missing"
+    return f"{status.st_size}:{status.st_mtime_ns}"
 
 
 @dataclass(frozen=True)
@@ -56,12 +65,8 @@ class Files(ImageSource):
         return decode(self.path(index), max_pixels=self.max_pixels)
 
     def stamp(self, index: int) -> str:
-        """Size and time of change, as `make` and `git status` do it; "missing" without a file."""
-        try:
-            status = os.stat(self.path(index))
-        except OSError:
-            return "missing"
-        return f"{status.st_size}:{status.st_mtime_ns}"
+        """See `file_stamp`."""
+        return file_stamp(self.path(index))
 
     def path(self, index: int) -> Path:
         """The file."""
@@ -98,7 +103,7 @@ class Subset(ImageSource):
 class CachedImages(ImageSource):
     """A source whose images are read, or drawn, once: kept in memory up to `limit` bytes.
 
-    Safe in threads: two that ask for the same picture at once may both read it, no more.
+    Thread-safe: two threads that ask for the same image at once may both read it.
     """
 
     def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
@@ -114,12 +119,12 @@ class CachedImages(ImageSource):
         return self.source.id(index)
 
     def load(self, index: int) -> Image.Image:
-        """The image; whoever changes it changes it for all."""
+        """The image, shared by all callers: do not change it."""
         kept = self._kept.get(index)
         if kept is not None:
             return kept
         image = self.source.load(index)
-        size = 4 * image.width * image.height  # Pillow keeps four bytes a pixel
+        size = 4 * image.width * image.height  # Pillow keeps four bytes per pixel
         if self._bytes + size <= self.limit:
             self._bytes += size
             self._kept[index] = image

@@ -179,7 +179,7 @@ def _differences(
 
 
 def _shares(base: Direction, other: Direction, metric: str) -> Float64[np.ndarray, " c"]:
-    """What each cluster adds to the difference of the two metrics."""
+    """The contribution of each cluster to the difference of the two metrics."""
     gained = _per_query(other, metric) - _per_query(base, metric)
     weights = _weights(base, metric, ~np.isnan(gained))
     _, cluster = np.unique(base.clusters, return_inverse=True)

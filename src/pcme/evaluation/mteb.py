@@ -33,7 +33,7 @@ from pcme.scores.base import Score
 
 Batch = Mapping[str, Any]
 """Columns of some items: "image", or "text" with maybe "title" or "instruction"."""
-Found = dict[str, dict[str, float]]
+Results = dict[str, dict[str, float]]
 """{id of a query: {id of a document: score}}."""
 
 BATCH = 32
@@ -86,7 +86,7 @@ class MtebModel:
         top_k: int,
         top_ranked: Mapping[str, Sequence[str]] | None = None,
         **options: Any,  # noqa: ANN401 - MTEB's own
-    ) -> Found:
+    ) -> Results:
         """The best documents of each query, or the order of those it is given in `top_ranked`."""
         if self.documents is None:
             raise DataError("documents: there are none to search in. Call index(corpus) first.")
@@ -103,7 +103,7 @@ class MtebModel:
 
     @property
     def mteb_model_meta(self) -> Any:  # noqa: ANN401 - mteb's ModelMeta
-        """What MTEB keeps of a model beside its results."""
+        """The metadata that MTEB stores beside a model's results."""
         try:
             meta = importlib.import_module("mteb.models.model_meta").ModelMeta
         except ImportError as error:
@@ -125,15 +125,15 @@ class MtebModel:
         documents: Embedding,
         candidates: Mapping[str, Sequence[str]],
         top_k: int,
-    ) -> Found:
+    ) -> Results:
         place = {ident: i for i, ident in enumerate(self.ids)}
-        found: Found = {}
+        results: Results = {}
         for i, name in enumerate(names):
             given = [place[str(ident)] for ident in candidates[name]]
             ranking = self.score.topk(asked[i], documents[given], k=min(top_k, len(given)))
             pairs = zip(ranking.ids[0].tolist(), ranking.scores[0].tolist(), strict=True)
-            found[name] = {self.ids[given[j]]: value for j, value in pairs}
-        return found
+            results[name] = {self.ids[given[j]]: value for j, value in pairs}
+        return results
 
     def _all(self, items: Any, options: Mapping[str, Any]) -> Embedding:  # noqa: ANN401
         """Every item of a dataset, in batches."""

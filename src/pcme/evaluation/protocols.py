@@ -27,7 +27,7 @@ class Protocol:
     i2t: GroundTruth
     t2i: GroundTruth
     digest: str
-    """Of the ids and matches: metrics with one digest are of the same queries and answers."""
+    """Digest of the ids and matches: equal for the same queries and relevant items."""
     labels: str
     """Digest of the labels behind PMRP, which change no other metric; "" without labels."""
     notes: tuple[str, ...] = ()

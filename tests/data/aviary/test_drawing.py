@@ -40,7 +40,7 @@ def test_a_picture_is_square_rgb_of_the_size_asked_for(pixels):
 
 
 def test_a_picture_that_is_too_small_is_an_error():
-    with pytest.raises(ConfigError, match="at least 16 - got 15"):
+    with pytest.raises(ConfigError, match="at least 16, got 15"):
         draw(facts_of(), np.random.default_rng(0), pixels=15)
 
 

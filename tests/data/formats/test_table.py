@@ -257,7 +257,7 @@ def test_an_ambiguous_folder_is_an_error_that_names_the_tables(folder, folder_is
     write(folder / "captions.parquet", ROWS[3:])
     assert Table(folder).splits == ("test",)
     write(folder / "captions.csv", ROWS)
-    with pytest.raises(FormatError, match=r"found captions\.csv, captions\.parquet"):
+    with pytest.raises(FormatError, match=r"got captions\.csv, captions\.parquet"):
         load(folder)
 
 

@@ -1,7 +1,7 @@
 """The eight attributes of a bird: their values, how many species they make, and what to call them.
 
 A bird is a row of eight small integers, its *facts*: the position of its value in each attribute's
-`values`. The first seven make its species; the background differs from picture to picture.
+`values`. The first seven make its species; the background differs from image to image.
 """
 
 import math
@@ -64,7 +64,7 @@ def facts_of(**values: str) -> Int64[np.ndarray, " a"]:
 
 
 def species_facts(numbers: Int[np.ndarray, " s"]) -> Int64[np.ndarray, "s 7"]:
-    """What is true of all birds of each species, numbered from 0 to SPECIES - 1.
+    """The facts of all birds of each species, numbered from 0 to SPECIES - 1.
 
     >>> species_facts(np.array([0, SPECIES - 1]))
     array([[0, 0, 0, 0, 0, 0, 0],

@@ -21,7 +21,7 @@ MENTIONS = (0.08, 0.18, 0.22, 0.20, 0.14, 0.10, 0.08)
 """How often a caption says none, one, two ... six attributes."""
 
 UNKNOWN = "<unk>"
-"""Stands for a word nobody knows; a phrase that lacks the word says nothing."""
+"""An unknown word; a phrase that lacks the word says nothing."""
 
 HIDDEN = (0.4, 0.15)
 """How often a caption that says nothing, and one that says something, has an unknown word."""

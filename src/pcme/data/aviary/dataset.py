@@ -1,8 +1,8 @@
 """Aviary: birds drawn by code, with captions whose every match is known exactly.
 
-Nothing is downloaded and nothing is kept: a picture is drawn and a caption written when it is asked
-for, always the same from the same seed. A caption says up to six of eight attributes, so it matches
-from one image to all of them; which ones is not a matter of opinion.
+Nothing is downloaded or stored: an image is drawn and a caption written when asked for, the same
+for one seed. A caption says up to six of eight attributes, so it matches from one image to all of
+them, and which ones is known exactly.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ Facts = Int64[np.ndarray, "n a"]
 
 @dataclass(frozen=True, eq=False)
 class Drawn(ImageSource):
-    """Pictures that are drawn when they are asked for."""
+    """Images that are drawn when they are asked for."""
 
     split: str
     facts: Facts
@@ -44,12 +44,12 @@ class Drawn(ImageSource):
         return len(self.facts)
 
     def id(self, index: int) -> str:
-        """The numbers of the species and of the picture, as in "test/0017-03"."""
+        """The numbers of the species and of the image, as in "test/0017-03"."""
         species, number = divmod(range(len(self))[index], self.per_species)
         return f"{self.split}/{species:04d}-{number:02d}"
 
     def load(self, index: int) -> Image.Image:
-        """The picture, freshly drawn."""
+        """The image, freshly drawn."""
         generator = numpy_stream(self.seed, "aviary", "picture", self.id(index))
         return draw(self.facts[index], generator, pixels=self.pixels)
 
@@ -61,7 +61,7 @@ class Drawn(ImageSource):
 
 @dataclass(frozen=True, eq=False)
 class Lazy(Sequence[str]):
-    """Texts that are made when they are asked for.
+    """Texts that are written when they are asked for.
 
     >>> Lazy(3, "caption {}".format)[1:]
     ['caption 1', 'caption 2']
@@ -91,7 +91,7 @@ class Writer:
         return write(facts, generator)
 
     def read(self, words: Sequence[str]) -> Int64[np.ndarray, " a"]:
-        """What the words say, attribute by attribute; UNSAID where they are silent."""
+        """The statement of the words per attribute; UNSAID where they are silent."""
         return read(words)
 
     def unmatched(self, split: CaptionDataset, count: int, *, seed: int = 0) -> Written | None:
@@ -130,7 +130,7 @@ class Aviary(Dataset):
     captions_per_image: int = 10
     train_species: int = 1500
     train_images: int = 3
-    """Pictures of each species."""
+    """Images per species."""
     val_species: int = 50
     val_images: int = 20
     test_species: int = 50
@@ -197,7 +197,7 @@ class Aviary(Dataset):
 def _facts(
     species: Int64[np.ndarray, "s 7"], per_species: int, generator: np.random.Generator
 ) -> Facts:
-    """The facts of the pictures of each species: its own, and a background by its habitat."""
+    """The facts of the images of each species: its own, and a background by its habitat."""
     share = generator.standard_exponential((len(species), 3)).cumsum(1)
     place = generator.random((len(species), per_species, 1)) * share[:, None, -1:]
     background = (place > share[:, None, :-1]).sum(-1)

@@ -1,4 +1,4 @@
-"""Read what a caption says of a bird, whoever wrote it."""
+"""Parse what a caption says of a bird, whether it was written here or by a user."""
 
 import re
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def tokens(text: str) -> list[str]:
 
 
 def read(words: Sequence[str]) -> Int64[np.ndarray, " a"]:
-    """What the words say, attribute by attribute; UNSAID where they are silent.
+    """Return what the words say per attribute; UNSAID where they are silent.
 
     Two values for one attribute ("a red and blue crown") and what is denied ("no red crown") say
     nothing, nor does a word that is part of a colour's name ("sky blue wings" are blue).

@@ -41,7 +41,7 @@ _PLACES = (
 @registry.register("coco")
 @dataclass(frozen=True)
 class COCO(Dataset):
-    """COCO Captions: Karpathy or official splits, five captions an image, 80 object classes.
+    """COCO Captions: Karpathy or official splits, five captions per image, 80 object classes.
 
     `need_images=False` loads the captions of images that are not there: for work on text alone.
     """

@@ -1,4 +1,4 @@
-"""CUB Captions: CUB-200-2011 with Reed et al.'s ten captions an image and Xian et al.'s splits.
+"""CUB Captions: CUB-200-2011 with Reed et al.'s ten captions per image and Xian et al.'s splits.
 
 A caption matches every image of its class. Splits:
 
@@ -44,10 +44,10 @@ _SEEN_TEST = "seen_test_images.txt"
 @registry.register("cub")
 @dataclass(frozen=True)
 class CUB(Dataset):
-    """CUB Captions: 200 bird species, ten captions an image, matched by class."""
+    """CUB Captions: 200 bird species, ten captions per image, matched by class."""
 
     layout: ClassVar[str] = (
-        "images/<class>/*.jpg, text_c10/<class>/*.txt (ten captions a file) and splits/ with "
+        "images/<class>/*.jpg, text_c10/<class>/*.txt (ten captions per file) and splits/ with "
         "trainvalclasses.txt, testclasses.txt, trainclasses1.txt ... and seen_test_images.txt"
     )
     expected: ClassVar[Mapping[str, int]] = MappingProxyType(

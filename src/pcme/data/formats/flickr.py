@@ -1,6 +1,6 @@
 """Flickr8k and Flickr30k: the authors' token files and image lists, or Karpathy's split files.
 
-A caption matches the image it was written for; five captions an image.
+A caption matches the image it was written for; five captions per image.
 """
 
 from collections.abc import Iterator, Mapping

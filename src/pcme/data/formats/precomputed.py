@@ -1,10 +1,10 @@
 """Precomputed: images and captions that are vectors already, from CLIP or any other model.
 
-train/images.npy     [n,d] or [n,s,d]: one vector an image, or one for each of s sites
+train/images.npy     [n,d] or [n,s,d]: one vector per image, or one per site
 train/captions.npy   [m,d] or [m,l,d]
 train/owners.npy     [m] integers: the image each caption belongs to; without it, caption i
                      belongs to image i
-train/captions.txt   optional, a line a caption: for people, and for nothing else
+train/captions.txt   optional, one line per caption, for display only
 """
 
 from dataclasses import dataclass
@@ -52,10 +52,10 @@ class NoPixels(ImageSource):
 @registry.register("precomputed")
 @dataclass(frozen=True)
 class Precomputed(Dataset):
-    """Images and captions given as vectors, a folder for each split."""
+    """Images and captions given as vectors, one folder per split."""
 
     layout: ClassVar[str] = (
-        "a folder for each split with images.npy, captions.npy and owners.npy (a row's image)"
+        "one folder per split with images.npy, captions.npy and owners.npy (a row's image)"
     )
 
     root: Path

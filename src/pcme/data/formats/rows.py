@@ -127,7 +127,7 @@ def _parquet(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def _parquet_columns(path: Path) -> list[str]:
-    """The columns but for those of bytes: pictures inside a table are not read."""
+    """The columns but for those of bytes: images inside a table are not read."""
     with _parquet(path) as file:
         return [column.name for column in file.schema_arrow if "binary" not in str(column.type)]
 

@@ -1,8 +1,8 @@
 """Sidecar: a person's own images, each with its captions in a text file beside it.
 
-`wren.jpg` and `wren.txt`, one caption a line; blank lines are none. Folders may be nested. When all
-images lie in folders called train, val, test ... at the top, these are the splits. Hidden files are
-ignored, and links to folders are not followed: a loop of links would never end.
+`wren.jpg` and `wren.txt`, one caption per line; blank lines are skipped. Folders may be nested.
+When all images lie in folders called train, val, test ... at the top, these are the splits.
+Hidden files are ignored, and links to folders are not followed: a loop of links would never end.
 """
 
 import os
@@ -32,7 +32,9 @@ class Sidecar(Dataset):
     implies it.
     """
 
-    layout: ClassVar[str] = "images with a text file beside each, one caption a line: a.jpg, a.txt"
+    layout: ClassVar[str] = (
+        "images with a text file beside each, one caption per line: a.jpg, a.txt"
+    )
     rank: ClassVar[int] = 7
 
     root: Path

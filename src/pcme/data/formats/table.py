@@ -106,7 +106,7 @@ class Table(Dataset):
 
 @dataclass
 class _Entry:
-    """What the rows of one image say of it."""
+    """The contents of the rows of one image."""
 
     where: str
     class_name: str | None

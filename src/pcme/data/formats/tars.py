@@ -17,7 +17,7 @@ from PIL import Image
 
 from pcme.data.images.decoding import MAX_PIXELS, ImageError, decode
 from pcme.data.problems import Problems
-from pcme.data.sources import ImageSource
+from pcme.data.sources import ImageSource, file_stamp
 from pcme.data.text_files import printable
 
 MAX_MEMBER = 256 * 2**20
@@ -48,13 +48,10 @@ class Members(ImageSource):
         return decode(self.read(index), max_pixels=self.max_pixels)
 
     def stamp(self, index: int) -> str:
-        """Size and time of change of the tar, and the place in it; "missing" without the tar."""
+        """The stamp of the tar, and the place in it; "missing" without the tar."""
         shard, offset, size = self.places[index].tolist()
-        try:
-            status = os.stat(self.shards[shard])
-        except OSError:
-            return "missing"
-        return f"{status.st_size}:{status.st_mtime_ns}:{offset}:{size}"
+        stamp = file_stamp(self.shards[shard])
+        return stamp if stamp == "missing" else f"{stamp}:{offset}:{size}"
 
     def read(self, index: int) -> bytes:
         """The bytes of the image as they are in the tar; an ImageError when they are not there."""

@@ -20,7 +20,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 64 * 2**20
 """Largest image that is decoded, in pixels (8,192 x 8,192).
 
-Decoding and converting hold at most 16 bytes a pixel at once: one image never takes over 1 GiB.
+Decoding and converting hold at most 16 bytes per pixel: one image never takes over 1 GiB.
 """
 
 READ_AT_ONCE = 2**20
@@ -46,7 +46,7 @@ class ImageError(DataError):
 
 
 def decode(source: Path | bytes | IO[bytes], *, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The picture in a file, bytes or stream as upright 8-bit RGB; an ImageError when unusable.
+    """The image in a file, bytes or stream as upright 8-bit RGB; an ImageError when unusable.
 
     >>> stream = io.BytesIO()
     >>> Image.new("L", (4, 3), 200).save(stream, "PNG")
@@ -74,7 +74,7 @@ def decode(source: Path | bytes | IO[bytes], *, max_pixels: int = MAX_PIXELS) ->
 
 
 def disguise(path: Path) -> str | None:
-    """What the file really is, when its extension says otherwise: "PNG" for a PNG called x.jpg."""
+    """Return the actual format of a file with a wrong extension: "PNG" for a PNG called x.jpg."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             actual = image.format or ""
@@ -114,7 +114,7 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 def _narrowed(image: Image.Image) -> Image.Image:
-    """A grey picture of more than 8 bits, rescaled: convert() would clip everything to white."""
+    """A grey image of more than 8 bits, rescaled: convert() would clip everything to white."""
     values = np.array(image)
     if values.dtype == np.float32:
         np.nan_to_num(values, copy=False, posinf=0, neginf=0)

@@ -8,13 +8,13 @@ from PIL import Image
 from torch.nn import functional as F
 
 LARGEST_SCALED = 50_000_000
-"""Pixels of a whole picture that is scaled before it is cut."""
+"""Pixels of a whole image that is scaled before it is cut."""
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom; the latter two are just outside."""
 
 
 def scale_box(image: Image.Image, box: Box, size: int) -> UInt8[np.ndarray, "3 size size"]:
-    """The part of the picture in the box, scaled to a square; a view of interleaved colours.
+    """The part of the image in the box, scaled to a square; a view of interleaved colours.
 
     torch's kernel takes a third of the time of Pillow's, agrees with it within one grey level, and
     releases the GIL.
@@ -47,7 +47,7 @@ def _centred_by_torchvision(size: int, width: int, height: int) -> Box:
 
 
 def _part(image: Image.Image, box: Box) -> UInt8[np.ndarray, "h w c"]:
-    """A copy of the pixels in the box: 4 channels if the picture's memory can be seen, else 3."""
+    """A copy of the pixels in the box: 4 channels if the image's memory can be seen, else 3."""
     whole = _memory(image)
     if whole is None:
         return np.array(image.crop(box))
@@ -56,12 +56,12 @@ def _part(image: Image.Image, box: Box) -> UInt8[np.ndarray, "h w c"]:
 
 
 def _memory(image: Image.Image) -> UInt8[np.ndarray, "h w 4"] | None:
-    """The picture's own memory (RGB and an unused byte), where it lies in one piece.
+    """The image's own memory (RGB and an unused byte), where it lies in one piece.
 
     Saves packing the pixels twice under the GIL, as numpy.asarray does: a fifth of the transform.
     """
     try:
         data = pyarrow.array(image).values.buffers()[1]
-    except (TypeError, ValueError):  # an old Pillow, or a large picture: not in one piece
+    except (TypeError, ValueError):  # an old Pillow, or a large image: not in one piece
         return None
     return np.frombuffer(data, np.uint8).reshape(image.height, image.width, 4)

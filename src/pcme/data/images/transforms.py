@@ -1,8 +1,8 @@
-"""From a picture to a square of pixels: crop, scale, flip, cut out; and spoiling for analyses.
+"""Image transforms: crop, scale, flip, cut out; erasing and mixing for analyses.
 
-Pictures come as Pillow images and leave as uint8 tensors [3, h, w]; a batch is brought to a
-backbone's statistics by `normalise`, on the device, where it is cheap. Whatever is random takes a
-numpy Generator, so that a sample does not depend on who draws it or when.
+Pillow images become uint8 tensors [3, h, w]; `normalise` brings a batch to a backbone's statistics
+on the device, where it is cheap. Random transforms take a numpy Generator, so that a sample
+does not depend on the thread or the time that draws it.
 """
 
 import math
@@ -31,25 +31,25 @@ Crop = Literal["centre", "scaled-centre", "random-resized", "none"]
 
 @dataclass(frozen=True)
 class ImageTransform:
-    """From a picture to a square of `size` pixels a side.
+    """From an image to a square of `size` pixels a side.
 
-    `crop` says which part of the picture is scaled to the square:
+    `crop` says which part of the image is scaled to the square:
 
     - "centre": the short side is scaled to `resize` and the centre is kept; without `resize` the
-      whole picture is squeezed into the square.
+      whole image is squeezed into the square.
     - "scaled-centre": the same in the order and with the rounding of torchvision, and Pillow's
-      scaling: the whole picture is scaled and then cut, for a model whose pixels must be those.
+      scaling: the whole image is scaled and then cut, for a model whose pixels must be those.
     - "random-resized": a part with a share of the area in `scale` and width : height in `ratio`.
-    - "none": the whole picture, squeezed into the square.
+    - "none": the whole image, squeezed into the square.
 
     Then, at random, `flip` left and right, and with probability `cutout` fill a rectangle with the
     colour `fill`; with probability `erasing` a rectangle of any size is filled (`erase`), so that σ
-    learns what an image is that shows little. Scaling is bilinear and antialiased.
+    learns from images that show little. Scaling is bilinear and antialiased.
 
     Paper: §4.1 (Cutout 0.2), §C.2.
     Differs: the paper calls 0.2 the erasing ratio; in the authors' code it is the probability of
     random erasing with an area of 2 to 33 %, and so it is here. The centre crop is cut from the
-    picture at whole pixels and then scaled, where torchvision scales the whole picture first: less
+    image at whole pixels and then scaled, where torchvision scales the whole image first: less
     work, and at most half a pixel of the original apart.
 
     >>> transform = ImageTransform.evaluation(size=64)
@@ -104,7 +104,7 @@ class ImageTransform:
 
     @property
     def deterministic(self) -> bool:
-        """Whether a picture always gives the same pixels, so that its features may be kept."""
+        """Whether an image always gives the same pixels, so that its features can be cached."""
         return self.crop != "random-resized" and not (self.flip or self.cutout or self.erasing)
 
     def __call__(
@@ -183,7 +183,7 @@ def erase(
 ) -> UInt8[Tensor, "3 h w"]:
     """A copy in which a rectangle of `ratio` of the area, to within a row, has one colour.
 
-    The rectangle has the shape of the picture and a random place. Nested: with the same seed, what
+    The rectangle has the shape of the image and a random place. Nested: with the same seed, what
     a smaller ratio erases a larger one erases too; 0 erases nothing, 1 everything.
 
     Paper: §4.4, Fig. 7; §F.1.

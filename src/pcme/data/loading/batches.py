@@ -1,6 +1,6 @@
-"""Batches: pixels (or cached features), tokens, and the true match matrix that goes with them.
+"""Batches: pixels (or cached features), tokens, and their match matrix.
 
-Everything random in a sample comes from a stream named after (epoch, step, place in the batch), so
+Everything random in a sample comes from a stream named after (epoch, step, row of the batch), so
 the order and the augmentation are the same with any number of workers, and after a restart.
 Pixels stay 8-bit until the backbone normalises them: a quarter of the memory and of the traffic.
 """
@@ -82,7 +82,7 @@ class Loader:
     problems: Problems = field(default_factory=Problems)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Batches per epoch."""
         return len(self.sampler)
 
     def epoch(self, number: int, *, start: int = 0) -> Iterator[Batch]:
@@ -154,11 +154,15 @@ class Loader:
         return words if own else tokenise(" ".join(words))
 
     def _matches(self, pairs: Pairs, words: Sequence[Sequence[str]]) -> Bool[Tensor, "b b"]:
-        """What the words say now, against what is true of the images."""
+        """Match the augmented captions with the images of the batch.
+
+        Augmentation may drop words, so where a writer can read captions (Aviary) the remaining
+        words are read again; elsewhere a caption matches what it always did.
+        """
         writer = self.dataset.writer
         if writer is None:
             said = self.dataset.said[pairs[:, 1]]
-        else:  # a word that was dropped is no longer said
+        else:
             said = np.stack([writer.read(sentence) for sentence in map(self._plain, words)])
         facts = self.dataset.facts[pairs[:, 0]]
         satisfied = (facts[:, None] == said[None]) | (said[None] == UNSAID)

@@ -35,7 +35,7 @@ class Draft:
         self.done = int(indices[-1]) + 1
 
     def note(self) -> None:
-        """Make durable what has been computed, then say so."""
+        """Flush the features computed so far, then record their number."""
         if self.features is None:
             raise FormatError(f"{self.final.name}: none of the {self.count} images can be used.")
         self.features.flush()
@@ -44,7 +44,7 @@ class Draft:
         files.write_text(self.folder / "done.json", json.dumps({"done": self.done}))
 
     def finish(self) -> None:
-        """Give the folder its name: whoever sees that sees all of it."""
+        """Rename the folder: a reader sees all of it or nothing."""
         self.note()
         assert self.features is not None, "noted"
         manifest = {"format_version": FORMAT_VERSION, "shape": list(self.features.shape)}

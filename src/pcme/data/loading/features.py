@@ -4,8 +4,8 @@ One folder per (images, transform, backbone): `features.npy` [n,s,d] in half pre
 mapped, `usable.npy` [n], and `manifest.json`, written last. Its name ends in a digest of all that
 the features depend on: the ids and stamps of the images (size and time of change of files), the
 transform and the number of its draw, and the backbone's own digest. A changed file or backbone has
-another digest, so stale features are never read. A computation that was cut short goes on where it
-stopped. What several parts of a backbone give, one after the other, is computed in one go.
+another digest, so stale features are never read. An interrupted computation resumes. The outputs of
+several stages of a backbone are computed in one pass.
 """
 
 import hashlib
@@ -66,9 +66,9 @@ class FeatureCache:
         problems: Problems | None = None,
         progress: Progress = silent,
     ) -> "list[FeatureCache]":
-        """What every stage of a backbone gives, in one pass over the images for all of them.
+        """Open the output of every stage of a backbone; missing ones are computed in one pass.
 
-        Of a random transform one draw is kept for every image, and `view` numbers it.
+        One draw of a random transform is kept per image, numbered by `view`.
         `progress` is called after every batch.
         """
         if not transform.deterministic and view is None:

@@ -27,7 +27,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Batches per epoch."""
 
     @abstractmethod
     def epoch(self, number: int) -> Sequence[Pairs]:
@@ -36,7 +36,7 @@ class Sampler(ABC):
 
 @dataclass(frozen=True)
 class ShuffledPairs(Sampler):
-    """Every caption once an epoch in random order, or every image once with a new caption.
+    """Every caption once per epoch in random order, or every image once with a new caption.
 
     Two captions of one image may meet in a batch; the batch's match matrix knows.
     Paper: §C.2 (COCO).

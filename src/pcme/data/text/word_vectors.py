@@ -99,7 +99,7 @@ class WordVectors:
 
     @classmethod
     def from_package(cls) -> "WordVectors":
-        """GloVe 6B with 50 numbers a word, 400,000 words, from an installed package.
+        """GloVe 6B with 50 numbers per word, 400,000 words, from an installed package.
 
         Differs: smaller than the paper's (840B, 300 numbers), but it comes with pip.
         """
