@@ -48,6 +48,13 @@ def blocks(page):
     ]
 
 
+def inline(page):
+    """The commands of a page that stand within a line, as their words."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    found = re.findall(r"`(pcme [^`]+)`", text)
+    return [shlex.split(line) for code in found for line in code.split(" · ")]
+
+
 def anchors(page):
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from bench.__main__ import PARTS
 from pcme.cli import app
-from tests.docs.pages import PAGES, ROOT, blocks, name
+from tests.docs.pages import PAGES, ROOT, blocks, inline, name
 from tests.docs.shortened import CHECKED, PARSED, REDUCED
 
 LANGUAGES = {"python", "sh", "bash", "console", "text", "toml", "json", ""}
@@ -61,7 +61,7 @@ def run(words, where):
     """What a shell line prints: executed, or in the form that shortened.py gives it."""
     line = shlex.join(words)
     if line in PARSED:
-        parse(words, where)
+        parse(words)
         return ""
     if words[0] != "pcme":
         assert words[0] in CHECKED, f"{where}: {line} is neither executed nor listed"
@@ -75,7 +75,7 @@ def run(words, where):
     return done.stdout
 
 
-def parse(words, where):
+def parse(words):
     """Let the command line read a line without running it."""
     command, context, rest = typer.main.get_command(app), None, words[1:]
     while hasattr(command, "commands"):
@@ -109,6 +109,25 @@ def check_python(words, where):
 
 
 CHECKS = {"make": check_make, "pip": check_pip, "python": check_python}
+
+
+def test_commands_in_the_table_of_the_readme_are_read_by_the_command_line():
+    for words in inline(ROOT / "README.md"):
+        parse(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_verbs_and_options_within_a_line_exist(page):
+    for words in inline(page):
+        command = typer.main.get_command(app)
+        known = {option for parameter in command.params for option in parameter.opts}
+        for word in words[1:]:
+            command = getattr(command, "commands", {}).get(word, command)
+        known |= {option for parameter in command.params for option in parameter.opts}
+        verb = hasattr(command, "commands") and words[1] not in (command.name, "--plugin", "VERB")
+        assert not verb, f"{name(page)}: {shlex.join(words)} has no such verb"
+        unknown = {word for word in words if word.startswith("--")} - known
+        assert not unknown, f"{name(page)}: {shlex.join(words)} has no {unknown}"
 
 
 def test_the_tables_list_nothing_else():
