@@ -100,14 +100,14 @@ def test_words_that_nobody_knows_are_marked(world):
         (["a bird", "--where", "colour = 1"], "No field named colour"),
         (["a bird", "--where", "year >"], "cannot be used"),
         ([""], "no words"),
-        (["a bird", "--k", "0"], "k must be at least 1"),
+        (["a bird", "--k", "0"], "must be at least 1"),
         (["photos/none.png"], "no such file"),
         (["{world}/empty.png"], "0 bytes"),
         (["none.npy"], "is not a NumPy file"),
         (["a bird", "--threshold", "2"], "threshold: must be a probability"),
         (["a bird", "--threshold", "nan"], "threshold: must be a probability"),
         (["a bird", "--min-coverage", "0.5"], "pcme calibrate"),
-        (["a bird", "--model", "{world}/photos"], "is not a model"),
+        (["a bird", "--model", "{world}/photos"], "not a model"),
     ],
 )
 def test_what_is_wrong_is_a_message(world, arguments, message):

@@ -75,7 +75,7 @@ def test_other_queries_are_errors(world):
         index.search(random_gaussians(1, 5, seed=0))
     with pytest.raises(DataError, match="query: must be one item, got 2"):
         index.search(random_gaussians(2, 16, seed=0))
-    with pytest.raises(ConfigError, match="k must be at least 1"):
+    with pytest.raises(ConfigError, match="must be at least 1"):
         index.search("a bird", k=0)
     with pytest.raises(ConfigError, match='image or caption, got "film"'):
         index.search("a bird", kind="film")

@@ -1,6 +1,6 @@
-"""What an index was made for: its model, its score, the shape of its embeddings. Never changes.
+"""Settings: the model, the score and the shape of the embeddings of an index; they never change.
 
-It lies in the table's own schema, so that it comes and goes with the rows, on any storage.
+They are stored in the table's schema, and so go with the rows on any storage.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Spread = Literal["diagonal", "isotropic", "none"]
 
 @dataclass(frozen=True)
 class ModelId:
-    """A model: where it lay when the index was made, and how to know it again."""
+    """A model: its folder when the index was created, and the digest that identifies it."""
 
     folder: str | None
     digest: str
@@ -35,8 +35,8 @@ class ModelId:
     method: str
 
     def __str__(self) -> str:
-        place = self.folder or "a model that was not in a folder"
-        return f"{place} (recipe {self.recipe}, method {self.method}, digest {self.digest[:12]})"
+        folder = self.folder or "a model that was not in a folder"
+        return f"{folder} (recipe {self.recipe}, method {self.method}, digest {self.digest[:12]})"
 
 
 def _read_score(stored: object) -> Score:
@@ -61,7 +61,7 @@ StoredScore = Annotated[Score, PlainValidator(_read_score), PlainSerializer(_sto
 
 @dataclass(frozen=True)
 class Settings:
-    """Model, score and shape; `model` is None for an index of vectors brought along."""
+    """Model, score and shape; `model` is None for an index of your own vectors."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
