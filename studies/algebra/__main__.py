@@ -2,7 +2,7 @@
 
 Captions are written for images of Aviary: of two the attributes do not overlap, and a third says
 all that both say. What is true of "both", "either" and "one but not the other" follows from the
-facts. Ways were compared on the validation species; the tables of docs/results/aviary.md, which
+facts. Variants were compared on the validation species; the tables of docs/results/aviary.md, which
 this writes with record.json, are of the test species (`--tables`: the tables alone).
 """
 
@@ -69,7 +69,7 @@ def main() -> None:
     if not options.tables:
         torch.set_num_threads(1)
         runs = aviary_runs(options.runs)
-        rows = {name: measured(run, options.split) for name, run in runs.items()}
+        rows = {name: measure(run, options.split) for name, run in runs.items()}
         if options.split == "val":
             print(json.dumps(rows, indent=1))
             return
@@ -77,17 +77,17 @@ def main() -> None:
     write_tables(DOCUMENT, tables(read_record(RECORD)))
 
 
-def measured(folder: Path, split: str) -> dict[str, dict[str, dict[str, float]]]:
-    """Everything about one run: {operation: {way: figures}}."""
+def measure(folder: Path, split: str) -> dict[str, dict[str, dict[str, float]]]:
+    """All metrics of one run: {operation: {variant: metrics}}."""
     model = pcme.load(folder)
     confidence = calibrate(folder, Aviary().load("val")).confidence
     dataset = Aviary().load(split)
     images = embed(model, dataset, Problems()).images
     judge = Judge(model, confidence, images)
-    return compare_evaluations(judge, written(model, dataset))
+    return compare_evaluations(judge, write_trials(model, dataset))
 
 
-def written(model: Model, dataset: pcme.CaptionDataset) -> Trials:
+def write_trials(model: Model, dataset: pcme.CaptionDataset) -> Trials:
     """The captions of all trials."""
     generator = numpy_stream(0, "algebra")
     facts = dataset.facts[generator.integers(len(dataset.facts), size=TRIALS)]
@@ -150,7 +150,7 @@ class Judge:
 
 
 def compare_evaluations(judge: Judge, trials: Trials) -> dict[str, dict[str, dict[str, float]]]:
-    """Every operation, each in several ways."""
+    """Every operation, each in several variants."""
     return {
         "and": conjunctions(judge, trials),
         "or": disjunctions(judge, trials),
@@ -159,7 +159,7 @@ def compare_evaluations(judge: Judge, trials: Trials) -> dict[str, dict[str, dic
 
 
 def conjunctions(judge: Judge, trials: Trials) -> dict[str, dict[str, float]]:
-    """Both, in several ways, beside the caption that says both."""
+    """Both, in several variants, beside the caption that says both."""
     a, b, truth = trials.first.embedding, trials.second.embedding, trials.both.truth
     density = product([a, b])
     unit = Gaussian(torch.nn.functional.normalize(density.mean, dim=1), density.log_sigma)

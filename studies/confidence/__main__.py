@@ -67,12 +67,12 @@ def main() -> None:
     if not options.tables:
         torch.set_num_threads(1)
         runs = aviary_runs(options.runs)
-        write_record(RECORD, {name: measured(run, name == BEST) for name, run in runs.items()})
+        write_record(RECORD, {name: measure(run, name == BEST) for name, run in runs.items()})
     write_tables(DOCUMENT, tables(read_record(RECORD)))
 
 
-def measured(folder: Path, species: bool) -> dict[str, object]:
-    """Everything about one run; with `species`, also how many a calibration needs."""
+def measure(folder: Path, species: bool) -> dict[str, object]:
+    """All metrics of one run; with `species`, also how many a calibration needs."""
     model = pcme.load(folder)
     fits = {
         method: calibrate(folder, Aviary().load("val"), method=method).confidence
@@ -146,7 +146,7 @@ def judge(confidence: Confidence, model: Model, where: Searched) -> CalibrationR
 
 
 def shown(report: CalibrationReport) -> dict[str, object]:
-    """What is kept of a report: all but the bins and the curves between the shown points."""
+    """The record of a report, without the bins and the curves between the shown points."""
     record = asdict(report)
     for name in ("raw", "calibrated"):
         del record[name]["reliability"]
@@ -160,7 +160,7 @@ def shown(report: CalibrationReport) -> dict[str, object]:
 def tails(
     fits: Mapping[str, Confidence], model: Model, part: EvaluationSet
 ) -> list[dict[str, float]]:
-    """Pairs by what the model says of them, what is true, and what each calibration says."""
+    """Pairs by the model's own p: the true share, and p after each calibration."""
     counted = Histogram()
     for _, log_p, truth in log_probabilities(model.score(), part):
         counted.add(log_p, truth)
@@ -182,7 +182,7 @@ def tails(
 
 
 def rules(confidence: Confidence, model: Model, where: Searched) -> dict[str, dict[str, float]]:
-    """Ways to decide whether anything here matches: what is answered of either kind of caption."""
+    """Rules that decide whether anything here matches, and the captions they answer."""
     nothing = Matches.from_pairs([], [], (len(where.strangers), len(where.part.images)))
     alone = EvaluationSet(where.part.where, where.strangers, where.part.images, nothing)
     present, absent = evidence(confidence, model, where.part), evidence(confidence, model, alone)
@@ -213,7 +213,7 @@ def evidence(confidence: Confidence, model: Model, part: EvaluationSet) -> dict[
 
 
 def rule(present: np.ndarray, absent: np.ndarray, least: float) -> dict[str, float]:
-    """What a threshold does to captions that have a match, and to those that have none."""
+    """The effect of a threshold on captions with and without a match."""
     answered, alarms = float((present[0] >= least).mean()), float((absent[0] >= least).mean())
     without = present[1][present[1] > 0]  # 0 where a caption matches everything: nothing is left
     return {

@@ -15,13 +15,14 @@ from pcme.reproduce.tables import markdown
 from tests.reproduce.tiny import SETUP
 
 
-def again(out, names=("dof",), **options):
+def again(out, names=("dof",), launch=perform, **options):
+    """The results, and (missing, total) of the runs."""
     told = []
-    found = reproduce(
-        names, data=SETUP, quick=True, out=out, jobs=1, launch=perform,
+    results = reproduce(
+        names, data=SETUP, quick=True, out=out, jobs=1, launch=launch,
         progress=lambda _, done, total: told.append((total - done, total)), **options,
     )  # fmt: skip
-    return found, told[0]
+    return results, told[0]
 
 
 def test_each_experiment_gets_a_table_a_record_and_pictures(dof):
@@ -87,7 +88,7 @@ def test_seeds_are_runs_of_their_own(tmp_path):
         launched.append(job.recipe.seed)
         pretend(job, dict.fromkeys(NAMES, float(job.recipe.seed)))
 
-    (result,), _ = reproduce_with(launch, tmp_path, seeds=2)
+    (result,), _ = again(tmp_path, launch=launch, seeds=2)
     assert launched == [0, 0, 0, 1, 1, 1]
     assert all(row.values[0] == (0.0, 1.0) for row in result.tables[0].rows)
     assert all(len(set(row.runs)) == 2 for row in result.tables[0].rows)
@@ -108,18 +109,9 @@ def pretend(job, figures):
     jobs.JobState(1.0, False, {each.key: figures for each in job.measurements}).write(job.folder)
 
 
-def reproduce_with(launch, out, **options):
-    told = []
-    found = reproduce(
-        ["dof"], data=SETUP, quick=True, out=out, launch=launch, jobs=1,
-        progress=lambda _, done, total: told.append((total - done, total)), **options,
-    )  # fmt: skip
-    return found, told[0]
-
-
 def test_a_figure_that_the_data_does_not_give_is_a_dash_and_makes_no_claim(tmp_path):
     some = {name: 0.5 for name in NAMES if name != "t2i r_precision"}
-    (result,), _ = reproduce_with(lambda job: pretend(job, some), tmp_path)
+    (result,), _ = again(tmp_path, launch=lambda job: pretend(job, some))
     table = result.tables[0]
     assert [row.values[1] for row in table.rows] == [(None,)] * 3
     assert table.differences == ()
@@ -133,10 +125,7 @@ def test_what_failed_is_told_after_the_rest_is_written(dof):
         raise ConfigError("no room")
 
     with pytest.raises(PcmeError, match="4 runs failed, 1 of 2 experiments") as caught:
-        reproduce(
-            ["dof", "architecture"], data=SETUP, quick=True, out=out, jobs=1, launch=broken,
-            changes=(),
-        )  # fmt: skip
+        again(out, ["dof", "architecture"], launch=broken)
     assert "no room" in str(caught.value)
 
 
@@ -148,11 +137,11 @@ def test_changes_are_made_in_all_runs_and_told(tmp_path):
         raise ConfigError("enough")
 
     with pytest.raises(PcmeError, match="enough"):
-        reproduce_with(stop, tmp_path, changes=["dim=8"])
+        again(tmp_path, launch=stop, changes=["dim=8"])
     assert seen == [8, 8, 8]
 
 
-def test_all_is_what_the_world_allows():
+def test_all_is_what_the_setup_allows():
     aviary, coco = (select(["all"], SETUPS[name]) for name in ("aviary", "coco"))
     assert {"table1", "table2", "dof", "fig6"} <= set(aviary)
     assert "table3" not in aviary

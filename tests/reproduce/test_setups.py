@@ -1,4 +1,4 @@
-"""Worlds: rows become recipes; what differs is told with the recipe's own numbers."""
+"""Setups: rows become recipes; what differs is told with the recipe's own numbers."""
 
 import json
 
@@ -9,7 +9,7 @@ from pcme.errors import ConfigError
 from pcme.reproduce.setups import SETUPS, find_setup
 
 
-def test_a_row_gets_the_parameters_of_the_world_that_its_method_has():
+def test_a_row_gets_the_parameters_of_the_setup_that_its_method_has():
     cub = SETUPS["cub"]
     pvse, pcme, mu = (
         cub.recipe(cub.assignments({"kind": kind}, quick=False)).method.params
@@ -20,7 +20,7 @@ def test_a_row_gets_the_parameters_of_the_world_that_its_method_has():
     assert pcme == {**shared, "kl_weight": 0.064} == recipes.get("cub-effnet").method.params
 
 
-def test_what_a_row_says_of_its_method_goes_before_what_the_world_says():
+def test_what_a_row_says_of_its_method_goes_before_what_the_setup_says():
     cub = SETUPS["cub"]
     assigned = cub.assignments({"kind": "pcme", "kl_weight": 0.0}, ("dim=8",), quick=True)
     assert json.loads(assigned[0].removeprefix("method="))["kl_weight"] == 0.0
@@ -51,6 +51,6 @@ def test_commands_ask_for_what_has_to_be_brought():
     assert changed.endswith("--data-root PATH --seeds 2 --set dim=8 --set 'words={}'")
 
 
-def test_an_unknown_world_is_named():
+def test_an_unknown_setup_is_named():
     with pytest.raises(ConfigError, match="aviary, cub, coco"):
         find_setup("flickr")

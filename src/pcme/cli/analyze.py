@@ -1,4 +1,4 @@
-"""pcme analyze: what a model's uncertainty means, in numbers and pictures."""
+"""pcme analyze: what a model's uncertainty means, in numbers and figures."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def analyze(
     data_root: DataRoot = None,
     split: Split = "test",
     out: Annotated[
-        Path | None, typer.Option(help="Where files go; RUN/analysis/SPLIT without it.")
+        Path | None, typer.Option(help="Folder for the results (default: RUN/analysis/SPLIT).")
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a parameter of the one analysis named: bins=5."),
     ] = None,
     numbers_only: Annotated[
-        bool, typer.Option("--numbers-only", help="Draw nothing: needs no matplotlib.")
+        bool, typer.Option("--numbers-only", help="Draw no figures; matplotlib is not needed.")
     ] = False,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
-    """Ask what a model's uncertainty means: numbers here, JSON, SVG and PNG in a folder."""
+    """Analyse a model's uncertainty: print numbers, write JSON, SVG and PNG to a folder."""
     from pcme import analysis, plots
     from pcme.data.problems import Problems
 
@@ -89,7 +89,7 @@ def analyze(
 
 
 def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, Analysis[Any]]:
-    """The analyses a user means, in the order given."""
+    """The analyses that a user names, in their order."""
     from pcme import analysis
 
     if changes and (len(what) > 1 or what == [ALL]):
@@ -105,7 +105,7 @@ def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, 
 
 
 def _fitting(subject: Subject) -> list[str]:
-    """All that can be made; what cannot is said, with the reason."""
+    """All analyses that the run allows; the others are named with the reason."""
     from pcme import analysis
 
     for name in analysis.names():
@@ -115,7 +115,7 @@ def _fitting(subject: Subject) -> list[str]:
 
 
 def _print_numbers(name: str, numbers: tuple[Number, ...]) -> None:
-    """A table; what several numbers in a row mean is said once."""
+    """Print a table; a meaning that several numbers share is printed once."""
     typer.echo()
     rows, said = [], ""
     for number in numbers:
@@ -127,6 +127,6 @@ def _print_numbers(name: str, numbers: tuple[Number, ...]) -> None:
 
 
 def _record(name: str, result: Result, files: list[Path]) -> dict[str, object]:
-    """What --json prints of one analysis; its file has the rest."""
+    """The record that --json prints of one analysis; its file has the rest."""
     numbers = [asdict(number) for number in result.numbers()]
     return {"analysis": name, "numbers": numbers, "files": [str(path) for path in files]}

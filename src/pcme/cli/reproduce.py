@@ -35,20 +35,18 @@ def reproduce(
     data: Annotated[str, typer.Option(help="aviary, cub or coco.")] = "aviary",
     data_root: DataRoot = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs of each row; 3, or 1 with --quick.", min=1)
+        int | None, typer.Option(help="Runs per row (default: 3, or 1 with --quick).", min=1)
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Shorter runs, one of each row: for a look.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, one per row.")] = False,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a key of the recipe in all runs: image.weights=FILE."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where runs/ and results/ go; of the report, its file.")
+        Path | None, typer.Option(help="Folder for runs/ and results/; for the report, its file.")
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="For the report: a folder of results to take in.")
+        Path | None, typer.Option(help="For the report: the folder of results.")
     ] = None,
     tables_only: Annotated[
         bool, typer.Option("--tables-only", help="For the report: leave out the figures.")
@@ -107,7 +105,7 @@ def _print_plan(missing: int, total: int, jobs: int) -> None:
 
 
 def _print_ended(job: JobEnded) -> None:
-    """A line for each run that has ended, with the time that the rest will take."""
+    """Print one line per run that has ended, with the time left."""
     place = f"[{job.done}/{job.total}] {job.label}"
     if job.failure is not None:
         typer.echo(f"{place}: {job.failure}", err=True)
@@ -117,7 +115,7 @@ def _print_ended(job: JobEnded) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """As a person says it: "48 s", "12 min", "3.4 h"."""
+    """A duration for people: "48 s", "12 min", "3.4 h"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

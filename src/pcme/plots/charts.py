@@ -1,4 +1,4 @@
-"""Lines and bars: general charts in the house style, and the parts that others are made of."""
+"""Lines and bars: general charts in the house style, and the parts that figures are made of."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +21,6 @@ from pcme.plots.style import (
     styled,
 )
 
-__all__ = ["Bars", "Line", "add_bars", "add_lines", "bars", "lines"]
-
 BAND = 0.16
 """The opacity of a band."""
 
@@ -40,12 +38,12 @@ class Line:
     def __post_init__(self) -> None:
         lengths = {len(part) for part in (self.x, self.y, self.low, self.high) if part is not None}
         if len(lengths) != 1 or (self.low is None) != (self.high is None):
-            raise ShapeError(f'line "{self.name}" needs lists of one length, low with high')
+            raise ShapeError(f'line "{self.name}": needs lists of one length, low with high.')
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each group, with an interval from `low` to `high` where they are given."""
+    """One bar per group, with an interval from `low` to `high` where they are given."""
 
     name: str
     value: Sequence[float]
@@ -55,7 +53,7 @@ class Bars:
     def __post_init__(self) -> None:
         lengths = {len(part) for part in (self.value, self.low, self.high) if part is not None}
         if len(lengths) != 1 or (self.low is None) != (self.high is None):
-            raise ShapeError(f'bars "{self.name}" need lists of one length, low with high')
+            raise ShapeError(f'bars "{self.name}": need lists of one length, low with high.')
 
 
 @styled
@@ -70,7 +68,7 @@ def lines(
     width: float = WIDTH,
     height: float = 3.4,
 ) -> Figure:
-    """Some lines in one panel.
+    """Lines in one panel.
 
     >>> lines([Line("ours", [1, 2], [3, 4])], x_label="J", y_label="R@1 (%)").axes[0].get_xlabel()
     'J'
@@ -114,10 +112,10 @@ def bars(
 
 
 def add_lines(axes: Axes, series: Sequence[Line], *, first: int = 0) -> None:
-    """Draw lines into a panel; the n-th takes the n-th colour, marker and dash, from `first` on."""
-    for place, line in enumerate(series, start=first):
-        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-        dash = DASHES[place % len(DASHES)]
+    """Draw lines into a panel; the n-th has the n-th colour, marker and dash, from `first` on."""
+    for number, line in enumerate(series, start=first):
+        colour, marker = PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)]
+        dash = DASHES[number % len(DASHES)]
         axes.plot(
             line.x, line.y, color=colour, marker=marker, linestyle=dash, label=line.name,
             markeredgecolor="white", markeredgewidth=0.6,
@@ -133,16 +131,16 @@ def add_bars(
     thickness = 0.8 / len(series)
     centres = np.arange(len(groups))
     draw = axes.barh if horizontal else axes.bar
-    for place, part in enumerate(series):
+    for number, part in enumerate(series):
         if len(part.value) != len(groups):
             raise ShapeError(
-                f'bars "{part.name}" must have one value for each of {len(groups)} groups - got '
-                f"{len(part.value)}"
+                f'bars "{part.name}": must have one value per group, {len(groups)}, got '
+                f"{len(part.value)}."
             )
-        where = centres + (place - (len(series) - 1) / 2) * thickness
+        where = centres + (number - (len(series) - 1) / 2) * thickness
         draw(
             where, part.value, thickness * 0.92, label=part.name,
-            color=PALETTE[place % len(PALETTE)], hatch=HATCHES[place % len(HATCHES)],
+            color=PALETTE[number % len(PALETTE)], hatch=HATCHES[number % len(HATCHES)],
             edgecolor="white", linewidth=0.5,
         )  # fmt: skip
         _add_intervals(axes, where.tolist(), part, horizontal=horizontal)
