@@ -73,7 +73,7 @@ def test_the_report(tmp_path):
         (["table2", "--data", "flickr"], "aviary, cub, coco"),
         (["table2", "--set", "dmi=8"], 'Did you mean "dim"'),
         (["table2", "--data", "cub", "--data-root", "nowhere"], "nowhere"),
-        (["coco-1k", "--data", "coco", "--data-root", ".", "--quick"], "it must hold dataset_coco"),
+        (["coco-1k", "--data", "coco", "--data-root", ".", "--quick"], "dataset_coco"),
     ],
 )
 def test_mistakes_are_explained(args, message, tmp_path):

@@ -3,6 +3,8 @@
 The paper shows two images; here each relation is a number of every pair, by `geometry.cover`.
 """
 
+# A little over 300 lines: four relations, each with its inputs and names, and their one figure.
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
