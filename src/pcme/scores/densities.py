@@ -15,7 +15,7 @@ from torch.nn.functional import logsigmoid
 
 from pcme.embedding import Embedding
 from pcme.scores.base import Score, registry, require_gaussian, require_logit
-from pcme.scores.density_scan import DensityPlan, DensityScan, SeparableScan
+from pcme.scores.density_scan import DensityPlan, DensityScan, SeparableScan, combine
 from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DensityAnn
 from pcme.scores.plans import Normal, Plan
@@ -42,18 +42,7 @@ class DensityScore(Score, ABC):
         s = queries.variance + gallery.variance
         m = ((queries.mean - gallery.mean).square() / s).sum(-1)
         volume = queries.log_sigma.sum(-1) + gallery.log_sigma.sum(-1)
-        return self.combine(m, s.log().sum(-1), volume, dim)
-
-    def combine(
-        self,
-        m: Float[Tensor, "*n"],
-        log_sum: Float[Tensor, "*n"],
-        volume: Float[Tensor, "*n"],
-        dim: int,
-    ) -> Float[Tensor, "*n"]:
-        """The score from its three sums."""
-        alpha, beta, gamma = self.weights(dim)
-        return self.finish(-alpha * m - beta * log_sum + gamma * volume, dim)
+        return combine(self, m, s.log().sum(-1), volume, dim)
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """The compiled kernel."""

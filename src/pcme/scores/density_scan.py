@@ -36,14 +36,17 @@ class Density(Protocol):
     def finish(self, x: Float[Tensor, "*n"], dim: int) -> Float[Tensor, "*n"]:
         """The score from −α M − β L + γ (…): monotone."""
 
-    def combine(
-        self,
-        m: Float[Tensor, "*n"],
-        log_sum: Float[Tensor, "*n"],
-        volume: Float[Tensor, "*n"],
-        dim: int,
-    ) -> Float[Tensor, "*n"]:
-        """The score from its three sums."""
+
+def combine(
+    score: Density,
+    m: Float[Tensor, "*n"],
+    log_sum: Float[Tensor, "*n"],
+    volume: Float[Tensor, "*n"],
+    dim: int,
+) -> Float[Tensor, "*n"]:
+    """The score from its three sums."""
+    alpha, beta, gamma = score.weights(dim)
+    return score.finish(-alpha * m - beta * log_sum + gamma * volume, dim)
 
 
 class DensityPlan(Plan):
@@ -71,7 +74,7 @@ class DensityPlan(Plan):
         """The compiled kernel, finished in float64."""
         m, log_sum = overlap.terms(self.left[rows], self.right[columns], self._scaling)
         volume = self._volumes[0][rows][:, None] + self._volumes[1][columns]
-        return self.score.combine(m.double(), log_sum.double(), volume, self.left.dim)
+        return combine(self.score, m.double(), log_sum.double(), volume, self.left.dim)
 
     def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """Query by query through the same kernel."""
@@ -81,7 +84,7 @@ class DensityPlan(Plan):
         left, right = self.left[query], self.right[ids]
         m, log_sum = overlap.terms(left, right, self.extent.scaling(left))
         volume = left.log_volume() + right.log_volume()
-        return self.score.combine(m.double(), log_sum.double(), volume, left.dim)
+        return combine(self.score, m.double(), log_sum.double(), volume, left.dim)
 
     @cached_property
     def _scaling(self) -> overlap.Scaling:
