@@ -192,7 +192,7 @@ def test_own_on_the_command_line(tmp_path):
 
 def test_own_without_a_folder_says_what_to_give(tmp_path, monkeypatch):
     monkeypatch.delenv("PCME_DATA", raising=False)
-    with pytest.raises(PcmeError, match='dataset "own" needs its files'):
+    with pytest.raises(PcmeError, match="needs its files"):
         train(get("own"), tmp_path)
 
 
