@@ -21,19 +21,6 @@ KINDS = {
     "datasets": ["flock-squares"],
     "analyses": ["flock-brightness"],
 }
-RECIPE = {
-    "name": "flock",
-    "data": {"kind": "flock-squares", "adjective": "single"},
-    "image": {"kind": "flock-grid"},
-    "caption": {"kind": "flock-bag"},
-    "method": {"kind": "flock-logistic"},
-    "dim": 8,
-    "words": {"dim": 8},
-    "augment": {"size": 16, "crop": "none", "word_drop": 0.0},
-    "sampling": {"batch_size": 8},
-    "phases": [{"epochs": 12, "learning_rate": 0.03, "backbone": "all"}],
-    "validation": {"every_epochs": 12},
-}
 
 
 def wheel(folder):
@@ -55,7 +42,7 @@ def wheel(folder):
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A folder with the installed package below "site", and the recipe."""
+    """A folder with the installed package below "site"."""
     folder = tmp_path_factory.mktemp("plugins")
     options = ["--no-index", "--no-deps", "--quiet", "--disable-pip-version-check"]
     subprocess.run(
@@ -71,7 +58,6 @@ def work(tmp_path_factory):
         ],
         check=True,
     )
-    (folder / "recipe.json").write_text(json.dumps(RECIPE))
     return folder
 
 
@@ -107,7 +93,7 @@ def answers(work):
     names = ("listed", "trained", "own", "every", "analysed")
     lines = (
         "list",
-        "train recipe.json --out run",
+        "train flock --out run",
         "evaluate run",
         "evaluate run --scores all --out results",
         "analyze run flock-brightness bins",
@@ -120,6 +106,8 @@ def test_everything_is_listed_with_its_origin(answers):
         listed = {row["name"]: row for row in answers["listed"][kind]}
         for name in names:
             assert (listed[name]["origin"], bool(listed[name]["summary"])) == ("pcme_flock", True)
+    (recipe,) = [row for row in answers["listed"]["recipes"] if row["origin"] == "plugin"]
+    assert (recipe["name"], recipe["method"]) == ("flock", "flock-logistic")
 
 
 def test_a_run_is_trained_and_evaluated_by_every_score(answers):

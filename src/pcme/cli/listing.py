@@ -79,7 +79,7 @@ def _recipes() -> list[Row]:
             "data": recipe.data.kind,
             "image": recipe.image.kind,
             "method": recipe.method.kind,
-            "origin": "built-in",
+            "origin": "built-in" if name in recipes.BUILT_IN else "plugin",
         }
         for name in recipes.names()
         for recipe in [recipes.get(name)]

@@ -7,7 +7,10 @@ True
 """
 
 from pcme.recipes import aviary, coco, cub, flickr, own  # registered by being imported
-from pcme.recipes.catalogue import difference, get, names, register, variant
+from pcme.recipes.catalogue import difference, get, names, register, registered, variant
 
 __all__ = ["aviary", "coco", "cub", "difference", "flickr", "get", "names", "own", "register"]
-__all__ += ["variant"]
+__all__ += ["BUILT_IN", "variant"]
+
+BUILT_IN = registered()
+"""The names of the recipes of this package; others come from plugins."""

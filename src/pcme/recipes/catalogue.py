@@ -3,10 +3,11 @@
 import difflib
 from typing import Any
 
+from pcme.core import plugins
 from pcme.errors import ConfigError
 from pcme.recipes.schema import Recipe
 
-__all__ = ["difference", "get", "names", "register", "variant"]
+__all__ = ["difference", "get", "names", "register", "registered", "variant"]
 
 _ALL: dict[str, Recipe] = {}
 
@@ -23,14 +24,20 @@ def variant(base: Recipe, name: str, **changes: object) -> Recipe:
     return register(base.model_copy(update={"name": name, **changes}))
 
 
+def registered() -> frozenset[str]:
+    """The names so far: plugins are not loaded for this."""
+    return frozenset(_ALL)
+
+
 def names() -> list[str]:
-    """All names, sorted."""
+    """All names, those of plugins among them, sorted."""
+    plugins.load_all()
     return sorted(_ALL)
 
 
 def get(name: str) -> Recipe:
     """The recipe of this name."""
-    if name not in _ALL:
+    if name not in names():
         near = difflib.get_close_matches(name, _ALL, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise ConfigError(f'unknown recipe "{name}".{hint} Known recipes: {", ".join(names())}.')

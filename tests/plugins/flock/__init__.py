@@ -1,4 +1,4 @@
-"""A plugin of pcme for its conformance test: five kinds, each defined in one file."""
+"""A plugin of pcme for its conformance test: six kinds, each defined in one file."""
 
 from pcme_flock import (  # noqa: F401 - importing a module registers its class
     analysis,
@@ -6,5 +6,6 @@ from pcme_flock import (  # noqa: F401 - importing a module registers its class
     dataset,
     image_backbone,
     method,
+    recipe,
     score,
 )
