@@ -43,8 +43,5 @@ class Bag(CaptionBackbone):
 
     def build(self, context: Build) -> BagOfWords:
         """The network."""
-<<<<<<< HEAD
         assert context.word_vectors is not None, "captions are words"
-=======
->>>>>>> b247db5 (Conformance of plugins: the analysis is drawn; backbones take a Build)
         return BagOfWords(context.word_vectors)
