@@ -22,10 +22,20 @@ from pcme.errors import ShapeError
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores.base import Score
 
-__all__ = ["GaussianMethod", "Method", "Objective", "PointMethod", "SigmoidObjective", "Terms"]
+__all__ = [
+    "GaussianMethod",
+    "Method",
+    "Objective",
+    "PointMethod",
+    "SigmoidObjective",
+    "Terms",
+    "Truth",
+]
 __all__ += ["registry", "require_gaussians", "require_not_negative"]
 
 Scalar = Float[Tensor, ""]
+Truth = Bool[Tensor, "b c"]
+"""Whether caption j is true of image i, for every pair of a batch."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +81,7 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Terms:
         """The terms; `matches[i, j]` says whether caption j is true of image i."""
 
@@ -104,11 +110,7 @@ class SigmoidObjective(Objective, ABC):
 
     @abstractmethod
     def pair_nll(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b c"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Float[Tensor, "b c"]:
         """−log p of a pair that matches, −log(1 − p) of one that does not."""
 

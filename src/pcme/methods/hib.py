@@ -22,6 +22,7 @@ from pcme.methods.base import (
     GaussianMethod,
     SigmoidObjective,
     Terms,
+    Truth,
     registry,
     require_gaussians,
     require_not_negative,
@@ -73,11 +74,7 @@ class WithinModality(SigmoidObjective):
         self.method = method
 
     def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Terms:
         """The terms match and kl, of the chosen side or added for both."""
         sides = {"images": [images], "captions": [captions], "both": [images, captions]}
@@ -92,11 +89,7 @@ class WithinModality(SigmoidObjective):
         return Terms.of(terms, kl=self.method.kl_weight)
 
     def pair_nll(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b c"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Float[Tensor, "b c"]:
         """The sampled loss of every pair of items."""
         require_gaussians("HIB", images, captions)

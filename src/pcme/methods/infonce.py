@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding
-from pcme.methods.base import Objective, PointMethod, Terms, registry
+from pcme.methods.base import Objective, PointMethod, Terms, Truth, registry
 from pcme.scores import create
 from pcme.scores.base import Score
 
@@ -61,11 +61,7 @@ class Contrast(Objective):
         self.log_scale = nn.Parameter(torch.tensor(-math.log(method.temperature)))
 
     def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Terms:
         """The term contrast."""
         with torch.no_grad():  # the weight itself is capped, so that it can come down again

@@ -26,6 +26,7 @@ from pcme.methods.base import (
     GaussianMethod,
     SigmoidObjective,
     Terms,
+    Truth,
     registry,
     require_gaussians,
     require_not_negative,
@@ -140,11 +141,7 @@ class SoftContrastive(SigmoidObjective):
         self.breadth = nn.Parameter(torch.full((2,), -2.0)) if method.breadth_weight else None
 
     def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Terms:
         """The terms match, kl, uniformity, fit and breadth, as far as they have a weight."""
         method, (target, weights) = self.method, positive_weights(matches, self.method.positives)
@@ -170,11 +167,7 @@ class SoftContrastive(SigmoidObjective):
         )
 
     def pair_nll(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b c"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Float[Tensor, "b c"]:
         """The loss of every pair, by the method's likelihood."""
         return self._nll(images, captions, matches, generator, self._energy(images, captions))

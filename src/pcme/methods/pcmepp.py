@@ -24,6 +24,7 @@ from pcme.methods.base import (
     GaussianMethod,
     SigmoidObjective,
     Terms,
+    Truth,
     registry,
     require_gaussians,
     require_not_negative,
@@ -122,11 +123,7 @@ class ClosedForm(SigmoidObjective):
         return Terms.of(terms, pseudo=self.method.pseudo_weight, kl=self.method.kl_weight)
 
     def pair_nll(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b c"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Float[Tensor, "b c"]:
         """The binary cross entropy of every pair, in closed form."""
         logits = self._logits(*require_gaussians("PCME++", images, captions))

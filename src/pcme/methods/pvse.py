@@ -11,14 +11,14 @@ Song & Soleymani 2019 (PVSE, CVPR); the baseline of the paper's §4.2, §4.3 and
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcme.core.checks import require
 from pcme.embedding import Embedding, Points
 from pcme.errors import ShapeError
-from pcme.methods.base import Terms, registry, require_not_negative
+from pcme.methods.base import Terms, Truth, registry, require_not_negative
 from pcme.methods.triplets import Negatives, TripletMethod, TripletObjective, best_cosine
 from pcme.nn.heads import HeadOptions, SeveralPoints
 from pcme.scores import create
@@ -73,11 +73,7 @@ class MultipleInstance(TripletObjective):
         self.method = method
 
     def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Terms:
         """The term rank; with K > 1 the terms diversity and mmd too."""
         rank: Float[Tensor, ""] = self.triplets(best_cosine(images, captions), matches)

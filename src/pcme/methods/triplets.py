@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding
-from pcme.methods.base import Method, Objective, Terms
+from pcme.methods.base import Method, Objective, Terms, Truth
 from pcme.scores import create
 from pcme.scores.base import Score
 
@@ -100,11 +100,7 @@ class TripletObjective(Objective):
         self.triplets = Triplets(method, averaged=averaged)
 
     def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
     ) -> Terms:
         """The term rank."""
         return Terms.of({"rank": lambda: self.triplets(best_cosine(images, captions), matches)})

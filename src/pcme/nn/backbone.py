@@ -5,10 +5,10 @@ whose fields are its parameters and whose `build` makes the network.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
@@ -18,7 +18,7 @@ from pcme.core.registry import Registry
 from pcme.data.text.tokens import Tokeniser
 
 __all__ = ["Backbone", "Build", "CaptionBackbone", "CaptionNetwork", "Features", "ImageBackbone"]
-__all__ += ["ImageNetwork", "caption_backbones", "draw_convolutions", "image_backbones", "unset"]
+__all__ += ["ImageNetwork", "caption_backbones", "image_backbones"]
 
 
 @dataclass(frozen=True)
@@ -159,28 +159,3 @@ image_backbones: Registry[Backbone[ImageNetwork]] = Registry("image backbone", "
 caption_backbones: Registry[Backbone[CaptionNetwork]] = Registry(
     "caption backbone", "pcme.nn.captions"
 )
-
-N = TypeVar("N", bound=nn.Module)
-
-
-def unset(make: Callable[[], N]) -> N:
-    """A network whose weights have memory but no values yet.
-
-    A layer made on a real device would draw its first weights from the global stream.
-    """
-    with torch.device("meta"):
-        network = make()
-    return network.to_empty(device="cpu")
-
-
-def draw_convolutions(
-    network: nn.Module, generator: torch.Generator, *, mode: Literal["fan_in", "fan_out"] = "fan_in"
-) -> None:
-    """Kaiming-normal convolutions (He et al. 2015), and batch norms at their start."""
-    for module in network.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(
-                module.weight, mode=mode, nonlinearity="relu", generator=generator
-            )
-        elif isinstance(module, nn.BatchNorm2d):
-            module.reset_parameters()

@@ -24,6 +24,9 @@ from pcme.nn.attention import LocalAttention, SeveralAttentions, single_precisio
 __all__ = ["GivenMean", "HeadOptions", "HeadSizes", "MeanHead", "PointsHead", "SeveralPoints"]
 __all__ += ["SigmaHead", "linear", "softly_bounded"]
 
+Sites = Float[Tensor, "b s d"]
+Pooled = Float[Tensor, "b p"]
+Mask = Bool[Tensor, "b s"] | None
 Covariance = Literal["diagonal", "isotropic", "none"]
 
 
@@ -109,12 +112,7 @@ class MeanHead(_Head):
         super().__init__(sizes, options, generator, out=options.dim, attends=options.mean_attention)
         self.norm = nn.LayerNorm(options.dim)
 
-    def forward(
-        self,
-        local: Float[Tensor, "b s d"],
-        pooled: Float[Tensor, "b p"],
-        mask: Bool[Tensor, "b s"] | None,
-    ) -> Float[Tensor, "b dim"]:
+    def forward(self, local: Sites, pooled: Pooled, mask: Mask) -> Float[Tensor, "b dim"]:
         """The means, of length one."""
         attended = None if self.attention is None else self.attention(local, mask)
         with single_precision(pooled):
@@ -147,12 +145,7 @@ class GivenMean(nn.Module):
         self.register_buffer("centre", torch.zeros(options.dim))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
 
-    def forward(
-        self,
-        local: Float[Tensor, "b s d"],
-        pooled: Float[Tensor, "b p"],
-        mask: Bool[Tensor, "b s"] | None,
-    ) -> Float[Tensor, "b dim"]:
+    def forward(self, local: Sites, pooled: Pooled, mask: Mask) -> Float[Tensor, "b dim"]:
         """The means, of length one; in training, the vectors count for the centre."""
         with single_precision(pooled):
             unit = F.normalize(pooled, dim=-1)
@@ -186,12 +179,7 @@ class PointsHead(_Head):
         super().__init__(sizes, options, generator, out=options.dim, points=options.points)
         self.norm = nn.LayerNorm(options.dim)
 
-    def forward(
-        self,
-        local: Float[Tensor, "b s d"],
-        pooled: Float[Tensor, "b p"],
-        mask: Bool[Tensor, "b s"] | None,
-    ) -> SeveralPoints:
+    def forward(self, local: Sites, pooled: Pooled, mask: Mask) -> SeveralPoints:
         """The points, of length one, and their residuals."""
         attended = self.attention(local, mask)
         with single_precision(pooled):
@@ -214,12 +202,7 @@ class SigmaHead(_Head):
         self.squashed, self.bounds = options.sigma_squashed, options.bounds
         self.offset = nn.Parameter(torch.full((out,), options.log_sigma))
 
-    def forward(
-        self,
-        local: Float[Tensor, "b s d"],
-        spread: Float[Tensor, "b q"],
-        mask: Bool[Tensor, "b s"] | None,
-    ) -> Float[Tensor, "b out"]:
+    def forward(self, local: Sites, spread: Pooled, mask: Mask) -> Float[Tensor, "b out"]:
         """log σ, softly within the bounds."""
         attended = None if self.attention is None else self.attention(local, mask)
         with single_precision(spread):

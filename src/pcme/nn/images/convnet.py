@@ -7,14 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pcme.core.checks import require
-from pcme.nn.backbone import (
-    Build,
-    ImageBackbone,
-    ImageNetwork,
-    draw_convolutions,
-    image_backbones,
-    unset,
-)
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.weights import draw_convolutions, unset
 
 __all__ = ["ConvNet", "ConvNetwork"]
 

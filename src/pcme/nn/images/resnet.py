@@ -17,14 +17,8 @@ from torch.nn import functional as F
 
 from pcme.core.checks import require_known
 from pcme.errors import FormatError
-from pcme.nn.backbone import (
-    Build,
-    ImageBackbone,
-    ImageNetwork,
-    draw_convolutions,
-    image_backbones,
-    unset,
-)
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.weights import draw_convolutions, unset
 
 __all__ = ["ResNet", "ResNetwork"]
 
