@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[1] / "src" / "pcme"
 LAYERS = (
     {"errors"},
     {"core"},
-    {"embedding", "retrieval", "plots", "recipes"},
+    {"embedding", "retrieval", "plots"},
     {"kernels"},
     {"scores", "data"},
     {"nn"},
     {"methods"},
+    {"recipes"},
     {"model"},
     {"evaluation"},
     {"uncertainty", "training"},

@@ -14,7 +14,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from pcme.core import plugins
 from pcme.errors import ConfigError
@@ -47,11 +47,8 @@ class Registry(Generic[T]):
     pcme.errors.ConfigError: unknown shape "circel". Did you mean "circle"? Known shapes: circle.
     """
 
-    by_kind: ClassVar[dict[str, Registry[Any]]] = {}
-
     def __init__(self, kind: str, *packages: str) -> None:
         self.kind, self.packages = kind, packages
-        Registry.by_kind[kind] = self
         self._classes: dict[str, type[T]] = {}
         self._aliases: dict[str, str] = {}
         self._discovered = not packages

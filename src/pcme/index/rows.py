@@ -97,7 +97,10 @@ Texts = list[str | None] | None
 
 
 def origins_of(kinds: Sequence[Kind], paths: Texts, texts: Texts) -> list[Origin]:
-    """The origins of items."""
+    """The origins of items; one object per kind where vectors alone are given."""
+    if paths is None and texts is None:
+        bare = {kind: Origin(kind, None, None) for kind in set(kinds)}
+        return [bare[kind] for kind in kinds]
     nothing = [None] * len(kinds)
     return [Origin(*facts) for facts in zip(kinds, paths or nothing, texts or nothing, strict=True)]
 

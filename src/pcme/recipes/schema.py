@@ -6,7 +6,6 @@ suggests the right one; there is no key that nothing reads.
 """
 
 import difflib
-import importlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -177,7 +176,7 @@ class Recipe(_Frozen):
             if not equals:
                 raise ConfigError(f"--set: must be key=value, got {assignment!r}.")
             keys = key.split(".")
-            if keys[1:] == ["kind"] and keys[0] in _REGISTRIES:
+            if keys[1:] == ["kind"] and keys[0] in CHANGEABLE:
                 record[keys[0]] = _of_another_kind(record[keys[0]], keys[0], value)
             else:
                 _set(record, keys, _value(value), key)
@@ -225,21 +224,29 @@ def _fields_at(location: Sequence[str | int]) -> list[str]:
     return list(model.model_fields)
 
 
-_REGISTRIES = {
-    "data": ("dataset", "pcme.data"),
-    "image": ("image backbone", "pcme.nn.images"),
-    "caption": ("caption backbone", "pcme.nn.captions"),
-    "method": ("method", "pcme.methods"),
-}
-"""The registry of each part, and the package that declares it: asked by name, as it is above."""
+CHANGEABLE = ("data", "image", "caption", "method")
+"""The parts whose kind may be changed by `--set method.kind=infonce`."""
 
 
 def _of_another_kind(part: Mapping[str, Any], key: str, kind: str) -> dict[str, Any]:
     """A part of this kind, with those parameters of another part that both kinds have."""
-    name, package = _REGISTRIES[key]
-    importlib.import_module(package)
-    known = Registry.by_kind[name].fields(kind)
+    known = _registry(key).fields(kind)
     return {"kind": kind, **{field: part[field] for field in known if field in part}}
+
+
+def _registry(key: str) -> Registry[Any]:
+    """The registry of a part; imported late, for a recipe is read without torch."""
+    from pcme.data.layout import registry as datasets
+    from pcme.methods.base import registry as methods
+    from pcme.nn.backbone import caption_backbones, image_backbones
+
+    registries: dict[str, Registry[Any]] = {
+        "data": datasets,
+        "image": image_backbones,
+        "caption": caption_backbones,
+        "method": methods,
+    }
+    return registries[key]
 
 
 def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  # noqa: ANN401
