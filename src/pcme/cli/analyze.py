@@ -16,7 +16,6 @@ from pcme.errors import ConfigError
 if TYPE_CHECKING:
     from pcme.analysis import Analysis, Number, Result, Subject
 
-__all__ = ["register"]
 
 ALL = "all"
 

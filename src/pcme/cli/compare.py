@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pcme.evaluation import Comparison, Difference, Estimate
     from pcme.evaluation.results import DirectionName
 
-__all__ = ["register"]
 
 DIRECTIONS: dict[DirectionName, str] = {"i2t": "images → captions", "t2i": "captions → images"}
 

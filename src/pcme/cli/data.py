@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pcme.data import Dataset, Problems
     from pcme.data.check import SplitReport
 
-__all__ = ["app"]
 
 app = typer.Typer(
     no_args_is_help=True, epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png"

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pcme.showcase.demo import Demo
     from pcme.showcase.searches import Search
 
-__all__ = ["register"]
 
 FIGURES = {
     "r_precision t2i": ("R-Precision, captions to images", "share of the right images found"),

@@ -10,8 +10,6 @@ import typer
 from pcme.cli.index import Kinds, Splits, Strict
 from pcme.cli.output import Json, print_json, progress_bars
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the program."""

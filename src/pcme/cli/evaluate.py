@@ -15,7 +15,6 @@ from pcme.core import files
 if TYPE_CHECKING:
     from pcme.evaluation import Estimate, Evaluation, EvaluationReport
 
-__all__ = ["register"]
 
 NAMES = {
     "r_precision": "R-Precision",

@@ -12,8 +12,6 @@ from pcme.cli.output import Json, print_json
 if TYPE_CHECKING:
     from pcme.model import Model
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the program."""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pcme.index.health import Description
     from pcme.index.tuning import Tuning
 
-__all__ = ["IndexPath", "Kinds", "ModelPath", "Splits", "Strict", "app"]
 
 app = typer.Typer(
     no_args_is_help=True,

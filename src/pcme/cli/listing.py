@@ -10,8 +10,6 @@ import typer
 from pcme.cli.output import Json, print_json, print_table
 from pcme.core.registry import Registry
 
-__all__ = ["app"]
-
 Row = dict[str, Any]
 
 HELP = "List what can be chosen by name."

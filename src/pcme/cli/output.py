@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     from pcme.core.progress import Progress
 
-__all__ = [
-    "DataRoot",
-    "Json",
-    "Movement",
-    "Split",
-    "Workers",
-    "make_bars",
-    "print_json",
-    "print_table",
-    "progress_bars",
-]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 DataRoot = Annotated[

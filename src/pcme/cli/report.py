@@ -9,8 +9,6 @@ import typer
 
 from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, progress_bars
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the program."""

@@ -10,8 +10,6 @@ from pcme.cli.output import Movement, make_bars
 from pcme.data.problems import Problems
 from pcme.training import Reporter, Run
 
-__all__ = ["BarReporter", "training_bar"]
-
 _SHOWN = {
     "loss": "loss",
     "scale": "a",

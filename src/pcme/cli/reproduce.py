@@ -12,7 +12,6 @@ from pcme.cli.output import DataRoot, Json, print_json
 if TYPE_CHECKING:
     from pcme.reproduce import JobEnded
 
-__all__ = ["register"]
 
 REPORT = "report"
 

@@ -12,8 +12,6 @@ from pcme.cli.output import Json, print_json, print_table
 if TYPE_CHECKING:
     from pcme.index import Hit, Hits
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the program."""

@@ -13,7 +13,6 @@ from pcme.cli.output import DataRoot, Json, print_json, print_table
 if TYPE_CHECKING:
     from pcme.recipes.schema import Recipe
 
-__all__ = ["register"]
 
 Name = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a .toml or .json file.")

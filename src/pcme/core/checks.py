@@ -2,8 +2,6 @@
 
 from pcme.errors import ConfigError
 
-__all__ = ["require", "require_known"]
-
 
 def require(field: str, valid: bool, rule: str, value: object) -> None:
     """Refuse the value of a field that breaks its rule.

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from pcme.errors import ConfigError
 
-__all__ = ["clean", "ensure_folder", "hidden", "replacing", "sync", "write_new", "write_text"]
-
 _HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}")
 
 

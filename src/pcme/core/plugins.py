@@ -16,8 +16,6 @@ from pathlib import Path
 
 from pcme.errors import ConfigError
 
-__all__ = ["GROUP", "VARIABLE", "enable", "load", "load_all", "origin"]
-
 GROUP = "pcme.plugins"
 VARIABLE = "PCME_PLUGINS"
 """Names of modules or paths of files, separated as in $PATH."""

@@ -2,8 +2,6 @@
 
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Progress", "named", "part_of", "silent"]
-
 
 @runtime_checkable
 class Progress(Protocol):

@@ -5,8 +5,6 @@ import hashlib
 import numpy as np
 import torch
 
-__all__ = ["numpy_stream", "torch_stream"]
-
 
 def numpy_stream(seed: int, *names: object) -> np.random.Generator:
     """A numpy generator for a named purpose, independent of all other names.

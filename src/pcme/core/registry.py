@@ -19,8 +19,6 @@ from typing import Any, Generic, TypeVar, cast
 from pcme.core import plugins
 from pcme.errors import ConfigError
 
-__all__ = ["Registry"]
-
 T = TypeVar("T")
 C = TypeVar("C")
 

@@ -7,8 +7,6 @@ from pcme.methods.base import Method, registry
 from pcme.methods.pcme import PCME, SoftContrastive
 from pcme.nn.heads import HeadOptions
 
-__all__ = ["AuthorsPCME"]
-
 
 @registry.register("pcme-authors")
 @dataclass(frozen=True)

@@ -22,17 +22,6 @@ from pcme.errors import ShapeError
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores.base import Score
 
-__all__ = [
-    "GaussianMethod",
-    "Method",
-    "Objective",
-    "PointMethod",
-    "SigmoidObjective",
-    "Terms",
-    "Truth",
-]
-__all__ += ["registry", "require_gaussians", "require_not_negative"]
-
 Scalar = Float[Tensor, ""]
 Truth = Bool[Tensor, "b c"]
 """Whether caption j is true of image i, for every pair of a batch."""

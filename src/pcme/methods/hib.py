@@ -31,8 +31,6 @@ from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["HIB", "WithinModality", "balanced", "same_class"]
-
 Side = Literal["images", "captions", "both"]
 
 

@@ -21,8 +21,6 @@ from pcme.methods.base import Objective, PointMethod, Terms, Truth, registry
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["Contrast", "InfoNCE", "cross_entropy"]
-
 Positives = Literal["diagonal", "matches"]
 
 

@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-__all__ = ["mix"]
-
 CUT = 0.5
 """The share of mixed images that are cut and pasted rather than blended."""
 

@@ -42,8 +42,6 @@ from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["PCME", "Isotropic", "MeanOnly", "PCMEOverlap", "SoftContrastive", "positive_weights"]
-
 Likelihood = Literal["sampled", "analytic", "overlap"]
 Positives = Literal["diagonal", "matches", "matches-weighted"]
 

@@ -34,8 +34,6 @@ from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["ClosedForm", "PCMEpp", "expected_distance", "with_pseudo_positives"]
-
 Positives = Literal["diagonal", "matches"]
 
 

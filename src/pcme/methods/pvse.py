@@ -24,8 +24,6 @@ from pcme.nn.heads import HeadOptions, SeveralPoints
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["PVSE", "MultipleInstance", "discrepancy", "diversity"]
-
 KERNEL_WIDTH = 0.5
 """γ in the kernel exp(−γ ‖x − y‖) of the authors' code."""
 

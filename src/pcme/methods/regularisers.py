@@ -13,8 +13,6 @@ from torch.nn import functional as F
 
 from pcme.embedding import Gaussian
 
-__all__ = ["breadth", "effective_matches", "kl_to_standard_normal", "spread_fit", "uniformity"]
-
 BREADTH_SLOPE = 4.0
 """How the log odds of a match grow with mean log σ in `breadth`: any positive number would do, and
 this one spreads log σ by about one between a caption that fits everything and one that fits 1 %."""

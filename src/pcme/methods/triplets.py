@@ -20,9 +20,6 @@ from pcme.methods.base import Method, Objective, Terms, Truth
 from pcme.scores import create
 from pcme.scores.base import Score
 
-__all__ = ["Negatives", "Positives", "TripletMethod", "TripletObjective", "Triplets", "best_cosine"]
-__all__ += ["excess", "roles"]
-
 Negatives = Literal["all", "hardest", "semi-hard"]
 Positives = Literal["diagonal", "matches"]
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pcme.methods.base import PointMethod, registry
 from pcme.methods.triplets import Negatives, TripletMethod, TripletObjective
 
-__all__ = ["VSE0", "HardestNegatives"]
-
 
 @dataclass(frozen=True)
 class _RankingMethod(TripletMethod, PointMethod):

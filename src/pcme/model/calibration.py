@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike
 
 from pcme.core.registry import Registry
 
-__all__ = ["Calibration", "calibrations", "read"]
-
 
 class Calibration(Protocol):
     """The meaning of a model's log match probabilities, fitted on held-out data."""

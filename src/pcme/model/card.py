@@ -4,9 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pcme.recipes.schema import Part
 
-__all__ = ["Figures", "bullets", "described", "metric_names", "percentages", "table", "usage"]
-__all__ += ["vocabulary_limit"]
-
 Figures = Mapping[str, Mapping[str, float]]
 """{direction: {metric: share}}, as `pcme.evaluation.retrieval` gives it."""
 

@@ -7,8 +7,6 @@ import torch
 
 from pcme.model.model import Model
 
-__all__ = ["digest"]
-
 
 def digest(model: Model) -> str:
     """SHA-256 of the weights, the words, and what of the recipe an embedding depends on.

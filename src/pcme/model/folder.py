@@ -15,9 +15,6 @@ from pcme.data.text.tokens import Vocab
 from pcme.errors import FormatError, PcmeError
 from pcme.recipes.schema import Recipe, from_record
 
-__all__ = ["RECIPE", "VOCAB", "WEIGHTS", "State", "read_recipe", "read_vocab", "read_weights"]
-__all__ += ["require_files", "require_same", "write_weights"]
-
 RECIPE, VOCAB, WEIGHTS = "recipe.json", "vocab.json", "weights.safetensors"
 State = Mapping[str, Shaped[Tensor, "..."]]
 

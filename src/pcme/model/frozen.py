@@ -20,8 +20,6 @@ from pcme.data.problems import Problems
 from pcme.model.model import Model
 from pcme.nn.backbone import ImageNetwork
 
-__all__ = ["cache_folder", "cached_features", "cached_stages"]
-
 
 def cache_folder() -> Path:
     """The cache of all runs: $PCME_CACHE, or pcme/ in the user's cache folder."""

@@ -13,8 +13,6 @@ from pcme.data.images.decoding import ImageError, decode
 from pcme.data.images.transforms import ImageTransform
 from pcme.errors import DataError, ShapeError
 
-__all__ = ["ImageInput", "batches", "to_pixels", "to_text"]
-
 ImageInput = str | Path | Image.Image | Tensor
 T = TypeVar("T")
 

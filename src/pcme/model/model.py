@@ -29,8 +29,6 @@ from pcme.nn.towers import CaptionTower, ImageTower
 from pcme.recipes.schema import Recipe
 from pcme.scores.base import Score
 
-__all__ = ["Model", "load", "verify"]
-
 Precision = Callable[[], AbstractContextManager[object]]
 """A `with` block for the backbones, such as torch's autocast."""
 

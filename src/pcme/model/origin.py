@@ -12,8 +12,6 @@ from typing import Any
 from pcme.core import files
 from pcme.errors import FormatError
 
-__all__ = ["Origin", "load", "parsed", "save", "stated"]
-
 FILE = "origin.json"
 DEEPEST = 4
 _NAME = re.compile(r"[\w.@-]{1,80}", re.ASCII)

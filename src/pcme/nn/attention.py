@@ -12,8 +12,6 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-__all__ = ["LocalAttention", "SeveralAttentions", "single_precision"]
-
 
 def single_precision(like: Shaped[Tensor, "..."]) -> AbstractContextManager[object]:
     """A `with` block that autocast leaves alone, on the device of a tensor."""

@@ -17,9 +17,6 @@ from torch import Tensor, nn
 from pcme.core.registry import Registry
 from pcme.data.text.tokens import Tokeniser
 
-__all__ = ["Backbone", "Build", "CaptionBackbone", "CaptionNetwork", "Features", "ImageBackbone"]
-__all__ += ["ImageNetwork", "caption_backbones", "image_backbones"]
-
 
 @dataclass(frozen=True)
 class Features:

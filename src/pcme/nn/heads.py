@@ -21,9 +21,6 @@ from pcme.embedding import Points
 from pcme.errors import ConfigError
 from pcme.nn.attention import LocalAttention, SeveralAttentions, single_precision
 
-__all__ = ["GivenMean", "HeadOptions", "HeadSizes", "MeanHead", "PointsHead", "SeveralPoints"]
-__all__ += ["SigmaHead", "linear", "softly_bounded"]
-
 Sites = Float[Tensor, "b s d"]
 Pooled = Float[Tensor, "b p"]
 Mask = Bool[Tensor, "b s"] | None

@@ -16,8 +16,6 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-__all__ = ["StackedBiGRU"]
-
 Gradient = Float[Tensor, "r ..."]
 
 

@@ -11,8 +11,6 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.nn.backbone import CaptionNetwork, Features, ImageNetwork
 from pcme.nn.heads import GivenMean, HeadOptions, HeadSizes, MeanHead, PointsHead, SigmaHead
 
-__all__ = ["CaptionTower", "Heads", "ImageTower"]
-
 
 class Heads(nn.Module):
     """The mean head and, unless the covariance is "none", the σ head."""

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
 
-__all__ = ["Side", "Tower", "blocks_of", "library", "load", "pooled", "quiet", "rebuild"]
-
 Side = Literal["vision", "text"]
 
 INPUTS: dict[Side, str] = {"vision": "pixel_values", "text": "input_ids"}

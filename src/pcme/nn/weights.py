@@ -6,8 +6,6 @@ from typing import Literal, TypeVar
 import torch
 from torch import nn
 
-__all__ = ["draw_convolutions", "unset"]
-
 N = TypeVar("N", bound=nn.Module)
 
 

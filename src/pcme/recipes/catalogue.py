@@ -7,8 +7,6 @@ from pcme.core import plugins
 from pcme.errors import ConfigError
 from pcme.recipes.schema import Recipe
 
-__all__ = ["difference", "get", "names", "register", "registered", "variant"]
-
 _ALL: dict[str, Recipe] = {}
 
 

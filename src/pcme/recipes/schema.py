@@ -18,19 +18,6 @@ from pydantic_core import PydanticCustomError
 from pcme.core.registry import Registry
 from pcme.errors import ConfigError
 
-__all__ = [
-    "Augment",
-    "Part",
-    "Phase",
-    "Recipe",
-    "Sampling",
-    "Validation",
-    "Words",
-    "from_file",
-    "from_record",
-    "part",
-]
-
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

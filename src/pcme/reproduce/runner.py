@@ -13,8 +13,6 @@ from typing import Protocol, TypeVar
 
 from pcme.errors import ConfigError, PcmeError
 
-__all__ = ["JobEnded", "Launchable", "Processes", "run_all"]
-
 
 class Launchable(Protocol):
     """A job that a process of its own does in a folder; it resumes what it finds there."""

@@ -32,9 +32,6 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, ShapeError
 from pcme.scores.base import Score
 
-__all__ = ["Calibrate", "Combined", "Encode", "One", "Product", "Query"]
-__all__ += ["all_of", "any_of", "but_not", "product"]
-
 Log = Float64[np.ndarray, "*n"]
 Calibrate = Callable[[ArrayLike], Log]
 """From log p to calibrated log p: `Confidence.log_probability`."""

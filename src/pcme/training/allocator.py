@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["keep_freed"]
-
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """The names of glibc's parameters (malloc.h)."""
 LARGEST = 2**31 - 1

@@ -17,8 +17,6 @@ from pcme.model.card import (
 )
 from pcme.training.runs import Run
 
-__all__ = ["card"]
-
 
 def card(run: Run, figures: Figures) -> str:
     """The README.md of a run's folder after a validation with these figures."""

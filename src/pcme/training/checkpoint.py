@@ -32,9 +32,6 @@ from torch import Tensor
 from pcme.core.files import hidden, sync, write_new
 from pcme.errors import ConfigError, FormatError
 
-__all__ = ["Checkpoint", "clean", "damaged", "last_good", "newest", "save"]
-__all__ += ["flatten_optimiser", "unflatten_optimiser"]
-
 FORMAT_VERSION = 1
 Tensors = Mapping[str, Shaped[Tensor, "..."]]
 Records = Mapping[str, object]

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Events"]
-
 
 class Events:
     """A folder of event files; one more is begun whenever a run goes on.

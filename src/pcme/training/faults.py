@@ -13,8 +13,6 @@ from pcme.errors import ConfigError, FormatError
 from pcme.training import checkpoint
 from pcme.training.runs import Run
 
-__all__ = ["explain_faults"]
-
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = tuple(f"(os error {number})" for number in sorted(_FULL))  # as Rust writes them
 _MEMORY_TEXTS = ("can't allocate memory", "not enough memory", "out of memory")

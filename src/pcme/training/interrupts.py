@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["defer_interrupts"]
-
 
 @contextmanager
 def defer_interrupts() -> Iterator[Callable[[], None]]:

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pcme.training.events import Events
 from pcme.training.runs import Figures, Reporter, Run
 
-__all__ = ["begin", "end", "flat", "forget", "log", "rewind"]
-
 
 def log(run: Run, values: Mapping[str, float]) -> None:
     """Write the values of the step just made."""

@@ -24,8 +24,6 @@ from pcme.training.prepare import loader, prepare_run, validation_features
 from pcme.training.runs import Figures, Reporter, Run
 from pcme.training.steps import train_step
 
-__all__ = ["train"]
-
 
 def train(
     recipe: Recipe,

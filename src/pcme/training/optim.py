@@ -18,8 +18,6 @@ from torch import Tensor, nn
 
 from pcme.errors import ConfigError, ShapeError
 
-__all__ = ["AdamP", "ExponentialAverage", "clip_gradients", "cosine_with_warmup"]
-
 Options = dict[str, Any]
 """The options and state that torch keeps for a group of parameters, or for one."""
 

@@ -11,8 +11,6 @@ from pcme.errors import ConfigError
 from pcme.model import Model
 from pcme.recipes.schema import Phase
 
-__all__ = ["set_mode", "trained_groups"]
-
 
 def trained_groups(
     model: Model, probe: nn.Linear | None, phase: Phase, *, words: bool

@@ -17,8 +17,6 @@ from torch.optim import Optimizer
 
 from pcme.errors import ConfigError
 
-__all__ = ["Precision"]
-
 
 class Precision:
     """How a run computes: "float32", "bfloat16" or "float16", on a device.

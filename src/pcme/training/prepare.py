@@ -29,8 +29,6 @@ from pcme.training.optim import ExponentialAverage
 from pcme.training.precision import Precision
 from pcme.training.runs import Reporter, Run
 
-__all__ = ["loader", "prepare_run", "validation_features"]
-
 
 def prepare_run(
     recipe: Recipe,

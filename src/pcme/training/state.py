@@ -17,8 +17,6 @@ from pcme.training import checkpoint, journal
 from pcme.training.optim import AdamP
 from pcme.training.runs import CHECKPOINTS, Position, Reporter, Run
 
-__all__ = ["require_usable", "restore_optimiser", "resume", "save"]
-
 
 def save(run: Run, optimiser: AdamP) -> None:
     """Write the state; the journal is on disk before it."""

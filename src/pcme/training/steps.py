@@ -16,8 +16,6 @@ from pcme.training.optim import AdamP, clip_gradients
 from pcme.training.phases import set_mode
 from pcme.training.runs import Run
 
-__all__ = ["train_step"]
-
 
 def train_step(
     run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from pcme.errors import DataError, FormatError
 
-__all__ = ["Record", "read"]
-
 Weights = Mapping[str, Shaped[Tensor, "..."]]
 
 _ZIP = b"PK\x03\x04"

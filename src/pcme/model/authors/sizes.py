@@ -16,8 +16,6 @@ from torch import Tensor
 from pcme.errors import FormatError
 from pcme.nn.images.resnet import SHAPES
 
-__all__ = ["WORDS", "Sizes", "infer_sizes", "require_usable"]
-
 Weights = Mapping[str, Shaped[Tensor, "..."]]
 WORDS = "txt_enc.embed.weight"
 COUNTER = ".num_batches_tracked"

@@ -9,8 +9,6 @@ from pcme.model.authors.sizes import Sizes
 from pcme.recipes import get
 from pcme.recipes.schema import Augment, Recipe, Words, part
 
-__all__ = ["UNKNOWN", "dataset", "recipe"]
-
 UNKNOWN = "unknown"
 VOCABULARIES = {2_151: "cub", 11_755: "coco"}
 """The sizes of the two vocabularies in the authors' repository, specials included."""

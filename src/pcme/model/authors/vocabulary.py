@@ -13,8 +13,6 @@ from typing import Any
 from pcme.data.text.tokens import SPECIALS
 from pcme.errors import DataError, FormatError
 
-__all__ = ["ordered", "read"]
-
 Ids = Mapping[str, int]
 
 

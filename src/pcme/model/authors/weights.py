@@ -14,8 +14,6 @@ from pcme.errors import FormatError
 from pcme.model.authors.sizes import COUNTER, WORDS, Weights
 from pcme.model.model import Model
 
-__all__ = ["convert"]
-
 
 @dataclass(frozen=True)
 class _Slot:

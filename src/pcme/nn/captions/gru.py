@@ -16,8 +16,6 @@ from pcme.core.checks import require, require_known
 from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 from pcme.nn.recurrent import StackedBiGRU
 
-__all__ = ["GRU", "WordGRU"]
-
 ReadOut = Literal["final", "last-word"]
 
 

@@ -20,8 +20,6 @@ from pcme.nn import transformers_towers
 from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 from pcme.nn.transformers_towers import Tower
 
-__all__ = ["Hub", "HubCaptions", "Subwords"]
-
 Pool = Literal["auto", "mean", "pooler"]
 
 LONGEST = 512

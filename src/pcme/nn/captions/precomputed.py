@@ -14,8 +14,6 @@ from pcme.core.checks import require
 from pcme.errors import ShapeError
 from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
 
-__all__ = ["Precomputed", "PrecomputedCaptions"]
-
 
 class PrecomputedCaptions(CaptionNetwork):
     """Vectors of one width pass through, with their mean over tokens; it has nothing to train.

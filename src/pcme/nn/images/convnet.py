@@ -10,8 +10,6 @@ from pcme.core.checks import require
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.weights import draw_convolutions, unset
 
-__all__ = ["ConvNet", "ConvNetwork"]
-
 
 class ConvNetwork(ImageNetwork):
     """Blocks of convolution 3x3, batch norm and ReLU; each but the last halves the image.

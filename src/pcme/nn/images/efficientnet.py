@@ -24,8 +24,6 @@ from pcme.errors import ConfigError, FormatError
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.weights import draw_convolutions, unset
 
-__all__ = ["EfficientNetLite", "EfficientNetwork"]
-
 Variant = Literal[0, 1, 2]
 
 

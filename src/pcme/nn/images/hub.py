@@ -21,8 +21,6 @@ from pcme.nn import transformers_towers
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.transformers_towers import Tower
 
-__all__ = ["Hub", "HubImages"]
-
 Sites = Literal["grid", "vector"]
 Colour = tuple[float, float, float]
 

@@ -16,8 +16,6 @@ from pcme.core.checks import require
 from pcme.errors import ConfigError
 from pcme.nn.backbone import Backbone, Build, ImageBackbone, ImageNetwork, image_backbones
 
-__all__ = ["Joined", "JoinedNetwork"]
-
 PROBED = 64
 """Pixels per side of the image that is used to find the widths of maps."""
 

@@ -10,8 +10,6 @@ from pcme.core.checks import require
 from pcme.errors import ShapeError
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 
-__all__ = ["Precomputed", "PrecomputedNetwork"]
-
 
 class PrecomputedNetwork(ImageNetwork):
     """The identity on features of one width; it has nothing to train.

@@ -20,8 +20,6 @@ from pcme.errors import FormatError
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.weights import draw_convolutions, unset
 
-__all__ = ["ResNet", "ResNetwork"]
-
 Depth = Literal[18, 34, 50, 101, 152]
 
 

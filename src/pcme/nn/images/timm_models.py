@@ -18,8 +18,6 @@ from pcme.errors import ConfigError
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 from pcme.nn.transformers_towers import blocks_of
 
-__all__ = ["Timm", "TimmNetwork"]
-
 
 class TimmNetwork(ImageNetwork):
     """A model of timm without its classifier; its sites are its unpooled features."""
