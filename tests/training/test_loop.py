@@ -217,7 +217,7 @@ def test_bfloat16_trains(tmp_path):
 
 
 def test_float16_on_the_cpu_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"float16 needs a CUDA device.*use precision=bfloat16"):
+    with pytest.raises(ConfigError, match=r"float16 needs a CUDA device"):
         train(TINY.changed(["precision=float16"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -66,8 +66,11 @@ class CaptionDataset:
     `image_vectors` and `caption_vectors` replace pixels and words where they are given. `readings`
     names further ways to judge the split (`pcme.evaluation.readings`).
 
-    >>> dataset = CaptionDataset.by_image("toy", "test", Files(Path("."), ["a.jpg", "b.jpg"]),
-    ...                                   ["a wren", "a small wren", "a jay"], [0, 0, 1])
+    >>> from pathlib import Path
+    >>> from pcme.data.sources import Files
+    >>> files = Files(Path("."), ["a.jpg", "b.jpg"])
+    >>> captions = ["a wren", "a small wren", "a jay"]
+    >>> dataset = CaptionDataset.by_image("toy", "test", files, captions, [0, 0, 1])
     >>> dataset
     CaptionDataset(toy/test: 2 images, 3 captions)
     >>> dataset.matches()

@@ -39,11 +39,10 @@ class Model(nn.Module):
     `home` is the folder the model was saved in: pretrained weights are then left out, because the
     model's own follow.
 
-    >>> model = load("runs/birds")                                        # doctest: +SKIP
-    >>> captions = model.encode_captions(["a red bird", "a blue bird"])   # doctest: +SKIP
-    >>> images = model.encode_images(["bird.jpg"])                        # doctest: +SKIP
-    >>> model.similarity(captions, images).shape                          # doctest: +SKIP
-    torch.Size([2, 1])
+        model = pcme.load("runs/birds")
+        captions = model.encode_captions(["a red bird", "a blue bird"])
+        images = model.encode_images(["bird.jpg"])
+        model.similarity(captions, images)  # [2, 1]
     """
 
     def __init__(

@@ -24,8 +24,9 @@ def checked_index(index: ArrayLike, size: int, name: str) -> Int64[np.ndarray, "
         raise ShapeError(f"{name}: must be a list, got shape {array.shape}. Flatten it.")
     if array.size and array.dtype.kind not in "iu":
         raise DataError(f"{name}: must hold integers, got {array.dtype}. Convert it.")
+    array = array.astype(np.int64)  # an empty list is an array of floats
     check_range(array, size, name)
-    return array.astype(np.int64)
+    return array
 
 
 def checked_ids(ids: ArrayLike, shape: tuple[int, int], first_row: int) -> Int[np.ndarray, "q k"]:

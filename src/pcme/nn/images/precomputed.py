@@ -14,6 +14,7 @@ from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
 class PrecomputedNetwork(ImageNetwork):
     """The identity on features of one width; it has nothing to train.
 
+    >>> import torch
     >>> PrecomputedNetwork(3)(torch.ones(1, 2, 3)).shape
     torch.Size([1, 2, 3])
     """
