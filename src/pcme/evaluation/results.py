@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Shaped, UInt8
 
 from pcme.core import files
 from pcme.errors import ConfigError, FormatError
@@ -210,14 +210,16 @@ def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
-def _arrays(direction: Direction) -> dict[str, np.ndarray]:
+def _arrays(direction: Direction) -> dict[str, Shaped[np.ndarray, "..."]]:
     values = {f"values/{name}": values for name, values in direction.values.items()}
     # As one text: an array of strings is as wide as its longest one.
     ids = _bytes(json.dumps(direction.ids))
     return {**values, "ids": ids, "clusters": direction.clusters, "folds": direction.folds}
 
 
-def _direction(arrays: Mapping[str, np.ndarray], way: DirectionName, gallery: int) -> Direction:
+def _direction(
+    arrays: Mapping[str, Shaped[np.ndarray, "..."]], way: DirectionName, gallery: int
+) -> Direction:
     start = f"{way}/values/"
     values = {
         name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
@@ -226,9 +228,9 @@ def _direction(arrays: Mapping[str, np.ndarray], way: DirectionName, gallery: in
     return Direction(values, ids, gallery, arrays[f"{way}/clusters"], arrays[f"{way}/folds"])
 
 
-def _bytes(text: str) -> np.ndarray:
+def _bytes(text: str) -> UInt8[np.ndarray, " n"]:
     return np.frombuffer(text.encode("ascii"), np.uint8)
 
 
-def _text(array: np.ndarray) -> str:
+def _text(array: UInt8[np.ndarray, " n"]) -> str:
     return array.tobytes().decode("ascii")

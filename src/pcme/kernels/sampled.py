@@ -62,11 +62,11 @@ def pair_nll(
     x: Float[Tensor, "q j d"],
     y: Float[Tensor, "g k d"],
     sign: Float[Tensor, "q g"],
-    scale: Tensor,
-    shift: Tensor,
+    scale: Float[Tensor, ""],
+    shift: Float[Tensor, ""],
 ) -> Float[Tensor, "q g"]:
     """−log mean_jk sigmoid(sign · (shift − scale ‖x_j − y_k‖)). Paper: Eq. (1)–(3)."""
-    out: Tensor = _PairNll.apply(x, y, sign, scale, shift)  # type: ignore[no-untyped-call]
+    out: Float[Tensor, "q g"] = _PairNll.apply(x, y, sign, scale, shift)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -76,12 +76,12 @@ class _PairNll(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401 - torch's context
-        x: Tensor,
-        y: Tensor,
-        sign: Tensor,
-        scale: Tensor,
-        shift: Tensor,
-    ) -> Tensor:
+        x: Float[Tensor, "q j d"],
+        y: Float[Tensor, "g k d"],
+        sign: Float[Tensor, "q g"],
+        scale: Float[Tensor, ""],
+        shift: Float[Tensor, ""],
+    ) -> Float[Tensor, "q g"]:
         left, right = _stacked(x, y)
         distance = _distances(left, right)
         shape = _pairs_shape(x, y)

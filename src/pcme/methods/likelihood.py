@@ -20,8 +20,8 @@ def pair_nll(
     captions: Embedding,
     matches: Matches | Bool[Tensor, "b c"],
     *,
-    scale: float | Tensor,
-    shift: float | Tensor,
+    scale: float | Float[Tensor, ""],
+    shift: float | Float[Tensor, ""],
     method: Method = "sampled",
     samples: int = 7,
     generator: torch.Generator | None = None,
@@ -70,13 +70,18 @@ def overlap_energy(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]
 
 
 def energy_nll(
-    energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"], scale: Tensor, shift: Tensor
+    energy: Float[Tensor, "b c"],
+    matches: Bool[Tensor, "b c"],
+    scale: Float[Tensor, ""],
+    shift: Float[Tensor, ""],
 ) -> Float[Tensor, "b c"]:
     """`pair_nll` of the method `overlap`, from energies computed before."""
     return -logsigmoid((matches.to(energy) * 2 - 1) * (shift - scale * energy))
 
 
-def _points(items: Embedding, samples: int, generator: torch.Generator | None) -> Tensor:
+def _points(
+    items: Embedding, samples: int, generator: torch.Generator | None
+) -> Float[Tensor, "n k d"]:
     if isinstance(items, Points):
         return items.x
     if samples < 1:
@@ -84,7 +89,9 @@ def _points(items: Embedding, samples: int, generator: torch.Generator | None) -
     return items.sample(samples, generator).x
 
 
-def _sign(matches: Matches | Tensor, shape: tuple[int, int], like: Embedding) -> Tensor:
+def _sign(
+    matches: Matches | Bool[Tensor, "b c"], shape: tuple[int, int], like: Embedding
+) -> Float[Tensor, "b c"]:
     """+1 where a pair matches, −1 elsewhere."""
     found = torch.as_tensor(matches.dense()) if isinstance(matches, Matches) else matches
     if found.dtype != torch.bool or tuple(found.shape) != shape:

@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64, Shaped
 from torch import Tensor
 
 from pcme.embedding import Embedding
@@ -38,7 +38,8 @@ HALF_ULP = 2.0**-24
 Prepared = TypeVar("Prepared")
 Kept = TypeVar("Kept")
 MakePlan = Callable[[Embedding, Embedding], Plan]
-Accept = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], None]
+Accept = Callable[..., None]
+"""Takes queries [q], their best rows and scores [q,k], rows and scores of the list [q,w]."""
 
 
 class Scan(Generic[Prepared, Kept]):
@@ -90,7 +91,7 @@ class Scan(Generic[Prepared, Kept]):
         everything = np.arange(len(self.gallery.embedding)) if rows is None else rows
         found: dict[int, TopK] = {}
 
-        def accept(queries: Tensor, *parts: Tensor) -> None:
+        def accept(queries: Int64[Tensor, " q"], *parts: Shaped[Tensor, "q _"]) -> None:
             arrays = [part.numpy() for part in parts]
             for query, best, top, pool, scores in zip(queries.tolist(), *arrays, strict=True):
                 found[query] = TopK(best, top, pool, scores, len(everything))
@@ -108,7 +109,12 @@ class Scan(Generic[Prepared, Kept]):
         ids = torch.empty((len(queries), k), dtype=torch.int64)
         scores = torch.empty((len(queries), k), dtype=queries.dtype)
 
-        def accept(queries: Tensor, best: Tensor, top: Tensor, *pool: Tensor) -> None:
+        def accept(
+            queries: Int64[Tensor, " q"],
+            best: Int64[Tensor, "q k"],
+            top: Float[Tensor, "q k"],
+            *pool: Shaped[Tensor, "q w"],
+        ) -> None:
             ids[queries], scores[queries] = best, top
 
         plan = self.plan(queries, self.gallery.embedding)

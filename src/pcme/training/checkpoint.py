@@ -33,6 +33,7 @@ from pcme.core.files import hidden, sync, write_new
 from pcme.errors import ConfigError, FormatError
 
 FORMAT_VERSION = 1
+Packed = dict[str, Shaped[Tensor, "..."]]
 Tensors = Mapping[str, Shaped[Tensor, "..."]]
 Records = Mapping[str, object]
 _NAME = re.compile(r"step-(\d{8,})(?:-(\d+))?")
@@ -48,7 +49,7 @@ class Checkpoint:
     passed_over: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
-    def tensors(self, name: str) -> dict[str, Shaped[Tensor, "..."]]:
+    def tensors(self, name: str) -> Packed:
         """The tensors saved under this name, bit for bit, on the CPU."""
         loaded = safetensors.torch.load(self._read(f"{name}.safetensors"))
         # Copies lie where torch lays tensors: the last bits of a product can depend on that.
@@ -129,14 +130,16 @@ def clean(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def flatten_optimiser(state_dict: Mapping[str, object]) -> tuple[dict[str, Tensor], object]:
+def flatten_optimiser(
+    state_dict: Mapping[str, object],
+) -> tuple[Packed, object]:
     """(tensors by name, not copied; all the rest, for JSON) of the state of a torch optimiser.
 
     >>> tensors, record = flatten_optimiser({"state": {0: {"step": 2, "mean": Tensor([1, 2])}}})
     >>> list(tensors), unflatten_optimiser(tensors, record)
     (['state.0.mean'], {'state': {0: {'step': 2, 'mean': tensor([1., 2.])}}})
     """
-    tensors: dict[str, Tensor] = {}
+    tensors: Packed = {}
     return tensors, _packed(state_dict, "", tensors)
 
 
@@ -256,7 +259,7 @@ def _contents(path: Path, digest: str) -> bytes:
     return data
 
 
-def _packed(value: object, name: str, tensors: dict[str, Tensor]) -> object:
+def _packed(value: object, name: str, tensors: Packed) -> object:
     """The value for JSON; its tensors go into `tensors`, named after their place."""
     if isinstance(value, Tensor):
         while name in tensors:  # the keys 0 and "0" of one dict

@@ -22,6 +22,8 @@ Options = dict[str, Any]
 """The options and state that torch keeps for a group of parameters, or for one."""
 
 Weight = Float[Tensor, "n *rest"]
+Moved = tuple[Float[Tensor, "..."], Float[Tensor, "..."], Options]
+"""A parameter, its gradient and its state."""
 Named = Mapping[str, Shaped[Tensor, "..."]]
 
 
@@ -40,7 +42,7 @@ class AdamP(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[Options],
+        params: Iterable[Float[Tensor, "..."]] | Iterable[Options],
         lr: float,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -72,7 +74,7 @@ class AdamP(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            flat: list[tuple[Tensor, Tensor, Options]] = []
+            flat: list[Moved] = []
             for p in (p for p in group["params"] if p.grad is not None):
                 state = self._counted(p, p.grad)
                 if p.ndim > 1 and p.numel():
@@ -82,7 +84,7 @@ class AdamP(torch.optim.Optimizer):
             _step_flat(flat, group)
         return loss
 
-    def _counted(self, p: Tensor, gradient: Tensor) -> Options:
+    def _counted(self, p: Float[Tensor, "..."], gradient: Float[Tensor, "..."]) -> Options:
         """The state of a parameter, made when it is missing, with one more step in it."""
         if gradient.is_sparse or p.is_complex():
             raise ConfigError(
@@ -195,7 +197,7 @@ class ExponentialAverage:
         self._updates = int(own["updates"])
 
 
-def _step_flat(moved: Sequence[tuple[Tensor, Tensor, Options]], group: Options) -> None:
+def _step_flat(moved: Sequence[Moved], group: Options) -> None:
     """`_step_weight` of the parameters that are never projected: each call takes all of them."""
     if not moved:
         return
@@ -248,9 +250,9 @@ def _length_if_invariant(
 ) -> Float[Tensor, " n"] | Float[Tensor, " 1"] | None:
     """The lengths of the rows, or of the whole, if orthogonal to the gradient; None otherwise."""
     rows, slopes, eps = weight.flatten(1), gradient.flatten(1), group["eps"]
-    dots: Tensor = torch.linalg.vecdot(rows, slopes)
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    steepness: Tensor = torch.linalg.vector_norm(slopes, dim=1)
+    dots: Float[Tensor, " n"] = torch.linalg.vecdot(rows, slopes)
+    lengths: Float[Tensor, " n"] = torch.linalg.vector_norm(rows, dim=1)
+    steepness: Float[Tensor, " n"] = torch.linalg.vector_norm(slopes, dim=1)
     for size in (rows.shape[1], rows.numel()):
         cosines = dots.abs() / (lengths.clamp(min=eps) * steepness.clamp(min=eps))
         if bool(cosines.max() < group["delta"] / math.sqrt(size)):
