@@ -58,6 +58,10 @@ def test_it_reports_the_truth_and_draws_what_it_found(found):
         assert sheet.height > 3 * demo.PICTURE
 
 
+def test_the_sheet_has_a_glyph_for_every_letter(found):
+    assert all(search.summary.isascii() for search in found.searches)
+
+
 def test_a_finished_run_is_taken_as_it_is(found):
     before = (found.folder / "weights.safetensors").read_bytes()
     again = demo.run(TINY, found.folder)

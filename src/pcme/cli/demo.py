@@ -73,9 +73,7 @@ def _rows(found: Demo) -> list[tuple[str, str, str]]:
 
 def _print_search(search: Search) -> None:
     typer.echo(f"“{search.text}”")
-    percentile = search.hits.query.percentile
-    above = "" if percentile is None else f"; σ above {percentile:.0f} % of captions"
-    typer.echo(f"  {search.verdict} (in truth {search.matches:,}){above}")
+    typer.echo(f"  {search.summary}")
     pairs = zip(search.hits, search.relevant, strict=True)
     hits = [f"{hit.match_probability:.3f} {'fits' if right else 'no'}" for hit, right in pairs]
     typer.echo(f"  {'  '.join(hits)}")

@@ -97,7 +97,7 @@ def draw(searches: Sequence[Search], dataset: CaptionDataset) -> Image.Image:
     for number, search in enumerate(searches):
         top = GAP + number * height
         pen.text((GAP, top), _fitted(f"“{search.text}”", big, width), font=big, fill=INK)
-        pen.text((GAP, top + 23), _summary(search), font=small, fill=FAINT)
+        pen.text((GAP, top + 23), search.summary, font=small, fill=FAINT)
         rows = zip(search.rows, search.hits, search.relevant, strict=True)
         for column, (row, hit, relevant) in enumerate(rows):
             left = GAP + column * (PICTURE + GAP)
@@ -142,12 +142,6 @@ def _choose_queries(recipe: Recipe, dataset: CaptionDataset) -> _Queries:
     said = np.concatenate([dataset.said[chosen], written.said])
     texts = [*(dataset.captions[row] for row in chosen), *written.captions]
     return _Queries(texts, Matches.from_facts(said, dataset.facts))
-
-
-def _summary(search: Search) -> str:
-    percentile = search.hits.query.percentile
-    above = "" if percentile is None else f"; σ above {percentile:.0f} % of captions"
-    return f"{search.verdict} (in truth {search.matches:,}){above}"
 
 
 def _fitted(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> str:

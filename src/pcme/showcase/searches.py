@@ -57,6 +57,13 @@ class Search:
             return "nothing here matches"
         return f"about {self.hits.query.expected_matches:,.0f} {self.hits[0].kind}s match"
 
+    @property
+    def summary(self) -> str:
+        """The verdict beside the truth, in letters that the font of images has (it lacks σ)."""
+        percentile = self.hits.query.percentile
+        above = "" if percentile is None else f"; less certain than {percentile:.0f} % of captions"
+        return f"{self.verdict} (in truth {self.matches:,}){above}"
+
 
 @dataclass(frozen=True)
 class ShownHit:
