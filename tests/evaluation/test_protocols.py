@@ -1,4 +1,4 @@
-"""Protocols: what each kind of dataset is judged by, and what is said to be left out."""
+"""Protocols: the readings of each dataset, and notes on what is left out."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Vectors of one's own: NumPy, Parquet, clip-retrieval's folders; points and Gaussians."""
+"""Vectors computed elsewhere: NumPy, Parquet, clip-retrieval's folders; points and Gaussians."""
 
 import numpy as np
 import pyarrow as pa

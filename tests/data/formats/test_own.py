@@ -1,4 +1,4 @@
-"""A folder of one's own: any layout, and images for validation in any case."""
+"""Your own folder: any layout, and always a validation split."""
 
 import io
 import tarfile

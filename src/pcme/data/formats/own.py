@@ -1,4 +1,4 @@
-"""Own: a folder of one's own in any layout known here, with a validation split in any case.
+"""Own: your folder in any known layout; a validation split is held out where it has none.
 
 Where the folder has no split of that kind, a share of its training images is held back: the same
 ones in every run, so that runs can be compared.

@@ -38,7 +38,7 @@ from pcme.data.text_files import MAX_LINE, decoded
 from pcme.errors import ConfigError, FormatError
 
 _MAX_SHARDS = 100_000
-_PROBED = 64  # members that are looked at before a tar is said to hold no captioned image
+_PROBED = 64  # members read before a tar counts as one without captioned images
 _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 
 

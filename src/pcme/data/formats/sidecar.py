@@ -20,7 +20,7 @@ from pcme.data.sources import Files
 from pcme.data.text_files import inside, printable, text_lines
 
 _CAPTIONS = 1000  # captions of one image that are read: a longer file is something else
-_PROBED = 1000  # folders that are looked at before a tree is said to hold no captioned image
+_PROBED = 1000  # folders read before a tree counts as one without captioned images
 
 
 @registry.register("sidecar")
