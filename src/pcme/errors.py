@@ -15,6 +15,8 @@ without a traceback and exits with status 2; any other exception is a defect of 
 
 from __future__ import annotations
 
+__all__ = ["ConfigError", "DataError", "FormatError", "PcmeError", "ShapeError"]
+
 
 class PcmeError(Exception):
     """The base of every error a user of this package can fix.
