@@ -61,9 +61,7 @@ def bench_pair_nll() -> list[Row]:
     fast, slow = best(ours, literal, repeats=3)
     (bare, again) = best(products, ours, repeats=20)
     return [
-        faster(
-            "pair_nll sampled, fwd+bwd, B=128 J=7 D=512", fast, slow, 200, f"agree to {worst:.0e}"
-        ),
+        faster("pair_nll sampled, fwd+bwd, B=128 J=7 D=512", fast, slow, 200, f"agree to {worst:.0e}"),
         within("  against the bare matrix products it needs", again, bare, 3),
     ]
 
@@ -83,9 +81,7 @@ def bench_match_probability() -> list[Row]:
         lambda: literal_match_probability(x, y, 10.0, 10.0),
         repeats=3,
     )
-    drawn, exact = best(
-        lambda: sampled(queries, gallery), lambda: analytic(queries, gallery), repeats=15
-    )
+    drawn, exact = best(lambda: sampled(queries, gallery), lambda: analytic(queries, gallery), repeats=15)
     given, _ = best(lambda: sampled(Points(x), Points(y)), lambda: None, repeats=15)
     return [
         faster("match_prob sampled, Q=64 G=2,000 J=7 D=512", min(fast, given), slow, 150),
@@ -104,9 +100,7 @@ def bench_topk() -> list[Row]:
         index.add(lifted[1])
         score = scores.create(name)
         found = score.topk(queries, gallery, k=10)
-        agree = float(
-            (torch.from_numpy(index.search(lifted[0], 10)[1]) == found.ids).float().mean()
-        )
+        agree = float((torch.from_numpy(index.search(lifted[0], 10)[1]) == found.ids).float().mean())
         ours, theirs = best(
             lambda: score.topk(queries, gallery, k=10),  # noqa: B023
             lambda: index.search(lifted[0], 10),  # noqa: B023
@@ -115,9 +109,7 @@ def bench_topk() -> list[Row]:
         )
         flat[name] = theirs
         note = f"{agree:.2%} of ids as faiss (float32 ties aside)"
-        rows.append(
-            within(f"topk {name}, 100,000 x 512, k=10, 1,000 queries", ours, theirs, 1.3, note)
-        )
+        rows.append(within(f"topk {name}, 100,000 x 512, k=10, 1,000 queries", ours, theirs, 1.3, note))
     score = scores.create("match_prob")
     sample = slice(0, 64)
     full = Ranking.from_scores(score(queries[sample], gallery), k=10)
@@ -187,9 +179,7 @@ def _density_topk() -> list[Row]:
         repeats=3,
     )
     note = f"recall@10 of the shortlist {recall:.4f}"
-    return [
-        faster("overlap topk shortlist, Q=256 G=50,000 D=256, against exact", fast, slow, 1, note)
-    ]
+    return [faster("overlap topk shortlist, Q=256 G=50,000 D=256, against exact", fast, slow, 1, note)]
 
 
 def _l2_vectors(name: str, items: Gaussian, side: int) -> np.ndarray:

@@ -106,9 +106,7 @@ def _loader(paths: list[Path], transform: ImageTransform) -> Loader:
     images = Files(paths[0].parent, [path.name for path in paths])
     dataset = CaptionDataset.by_image("bench", "train", images, captions, owner)
     sampler = ShuffledPairs(dataset, BATCH, seed=0)
-    return Loader(
-        dataset, sampler, Vocab.build(captions), transform, seed=0, word_drop=0.1, workers=WORKERS
-    )
+    return Loader(dataset, sampler, Vocab.build(captions), transform, seed=0, word_drop=0.1, workers=WORKERS)
 
 
 def _decode_all(paths: list[Path]) -> None:

@@ -87,9 +87,7 @@ def _gaussians(count: int, name: str) -> Gaussian:
     return Gaussian(mean, -3.6 + 0.3 * torch.randn(count, DIM, generator=generator))
 
 
-def _timed(
-    score: Score, images: Gaussian, captions: Gaussian, rules: Protocol
-) -> tuple[float, Evaluation]:
+def _timed(score: Score, images: Gaussian, captions: Gaussian, rules: Protocol) -> tuple[float, Evaluation]:
     begin = time.perf_counter()
     found = evaluate_score(score, images, captions, rules)
     return time.perf_counter() - begin, found

@@ -43,12 +43,8 @@ class Drawn:
         """Items start to stop: the same whatever block they are drawn in, if CHUNK divides it."""
         clusters = np.arange(start, stop) // PER_CLUSTER
         first = clusters[0]
-        centres = np.random.default_rng((1, first)).standard_normal(
-            (clusters[-1] - first + 1, self.dim), np.float32
-        )
-        own = np.random.default_rng((2, first)).standard_normal(
-            (stop - start, self.dim), np.float32
-        )
+        centres = np.random.default_rng((1, first)).standard_normal((clusters[-1] - first + 1, self.dim), np.float32)
+        own = np.random.default_rng((2, first)).standard_normal((stop - start, self.dim), np.float32)
         noise = np.random.default_rng((3, first)).standard_normal(own.shape, np.float32)
         mean = (centres[clusters - first] + 0.35 * own) * self.scale + 0.005 * noise
         spread = self.log_sigma + 0.3 * noise[:, ::-1]
@@ -117,9 +113,7 @@ def _peak_row(peak: float) -> Row:
     )
 
 
-def _exact_rows(
-    index: SearchIndex, queries: Gaussian, flat: faiss.Index, asked: np.ndarray
-) -> list[Row]:
+def _exact_rows(index: SearchIndex, queries: Gaussian, flat: faiss.Index, asked: np.ndarray) -> list[Row]:
     """One query, and many at once, against everything."""
     begin = time.perf_counter()
     index.load()
@@ -135,13 +129,8 @@ def _exact_rows(
     ours_many, theirs_many = best(
         lambda: index.search_many(many, exact=True), lambda: flat.search(asked, 10), repeats=2
     )
-    same = _recall(
-        [hits.ids for hits in index.search_many(many, exact=True)], flat.search(asked, 10)[1]
-    )
-    note = (
-        f"embeddings loaded in {loaded:.1f} s; {same:.1%} of ids as csd in faiss, which gives one "
-        "query one thread"
-    )
+    same = _recall([hits.ids for hits in index.search_many(many, exact=True)], flat.search(asked, 10)[1])
+    note = f"embeddings loaded in {loaded:.1f} s; {same:.1%} of ids as csd in faiss, which gives one query one thread"
     rate = f"{QUERIES / ours_many:,.0f} queries/s"
     return [
         within(
@@ -196,9 +185,7 @@ def _latency_rows(index: SearchIndex, queries: Gaussian) -> list[Row]:
         what = f"index: a text among {ROWS:,} x {DIM}, {way}, its encoding included"
         note = f"median of {QUERIES}, 95 % within {1e3 * late:.0f} ms; {1 / median:,.0f} searches/s"
         shown = f"{1e3 * median:.1f} ms"
-        rows.append(
-            Row(what, shown, "100 ms", float(median / 0.1), "≤ 1×", bool(median < 0.1), note)
-        )
+        rows.append(Row(what, shown, "100 ms", float(median / 0.1), "≤ 1×", bool(median < 0.1), note))
     return rows
 
 

@@ -71,11 +71,7 @@ def bench_step() -> list[Row]:
         data, encoders, loss, update, whole, repeats=5), strict=True))  # fmt: skip
     split = ", ".join(f"{name} {100 * t / times['step']:.0f} %" for name, t in times.items())
     note = f"B = {BATCH}, J = 7, D = {DIM}, {SITES} x {WIDTH} features; {split}"
-    return [
-        within(
-            "training: the loss, against the whole step", times["loss"], times["step"], 0.25, note
-        )
-    ]
+    return [within("training: the loss, against the whole step", times["loss"], times["step"], 0.25, note)]
 
 
 def bench_gru() -> list[Row]:
@@ -94,9 +90,7 @@ def _gru_row(which: str, batch: int, *, inputs: int, hidden: int) -> Row:
     words = torch.randn(batch, 18, inputs, generator=generator, requires_grad=True)
 
     def packed() -> None:
-        given = nn.utils.rnn.pack_padded_sequence(
-            words, lengths, batch_first=True, enforce_sorted=False
-        )
+        given = nn.utils.rnn.pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
         torch.stack([gru(given)[1].sum() for gru in theirs]).sum().backward()
 
     fast, slow = best(lambda: ours(words, lengths).sum().backward(), packed, repeats=10)
@@ -111,12 +105,8 @@ def bench_overhead() -> list[Row]:
         root = Path(folder)
         (root / "data").mkdir()
         photos = photographs(root / "data", 48, (320, 240))
-        lines = [
-            f"{photo.name},{WORDS},{'train' if i % 6 else 'val'}" for i, photo in enumerate(photos)
-        ]
-        (root / "data" / "captions.csv").write_text(
-            "\n".join(["image,caption,split", *lines]) + "\n"
-        )
+        lines = [f"{photo.name},{WORDS},{'train' if i % 6 else 'val'}" for i, photo in enumerate(photos)]
+        (root / "data" / "captions.csv").write_text("\n".join(["image,caption,split", *lines]) + "\n")
         recipe = recipes.get("aviary-tiny").changed([
             'data={"kind": "table"}', 'image={"kind": "resnet", "depth": 50}', f"dim={DIM}",
             f"augment.size={size}", "augment.crop=centre", "sampling.afresh=false",
@@ -125,9 +115,7 @@ def bench_overhead() -> list[Row]:
         ])  # fmt: skip
         timer = StepTimes()
         train(recipe, root / "run", data_root=root / "data", reporter=timer)
-    network = (
-        image_networks.create("resnet", depth=50).build(Build(torch_stream(0, "bench"))).train()
-    )
+    network = image_networks.create("resnet", depth=50).build(Build(torch_stream(0, "bench"))).train()
     pixels = torch.randint(0, 256, (batch, 3, size, size), dtype=torch.uint8)
 
     def bare() -> None:

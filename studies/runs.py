@@ -53,10 +53,7 @@ AVIARY: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 def aviary_runs(runs: Path, workers: int = 2) -> dict[str, Path]:
     """The folders of the runs of AVIARY below `runs`, trained first unless they have been."""
-    wanted = {
-        name: TrainingRun("aviary", runs / folder, changes)
-        for name, (folder, changes) in AVIARY.items()
-    }
+    wanted = {name: TrainingRun("aviary", runs / folder, changes) for name, (folder, changes) in AVIARY.items()}
     train_all(list(wanted.values()), workers=workers)
     return {name: run.folder for name, run in wanted.items()}
 

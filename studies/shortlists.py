@@ -44,8 +44,7 @@ def embedded(model: Model) -> tuple[Gaussian, Gaussian]:
     split = data.create("aviary", test_species=SPECIES, captions_per_image=1).load("test")
     count = len(split.images)
     parts = [
-        model.encode_images([split.images.load(n) for n in range(i, min(count, i + 512))])
-        for i in range(0, count, 512)
+        model.encode_images([split.images.load(n) for n in range(i, min(count, i + 512))]) for i in range(0, count, 512)
     ]
     images, captions = joined(parts), model.encode_captions(list(split.captions))
     assert isinstance(images, Gaussian)
@@ -76,10 +75,7 @@ def recalls(lift: Lift, items: Gaussian, queries: Gaussian, best: np.ndarray) ->
     vectors, asked = lift.items(items).astype(np.float64), lift.queries(queries).astype(np.float64)
     distance = np.square(vectors).sum(1) - 2 * asked @ vectors.T
     order = np.argsort(distance, 1)[:, : LENGTHS[-1]]
-    return [
-        float(np.mean([np.isin(b, o[:n]).mean() for b, o in zip(best, order, strict=True)]))
-        for n in LENGTHS
-    ]
+    return [float(np.mean([np.isin(b, o[:n]).mean() for b, o in zip(best, order, strict=True)])) for n in LENGTHS]
 
 
 def measured(folder: Path) -> list[list[str]]:

@@ -16,7 +16,5 @@ def pytest_configure():
     """Only as a plugin: the collection of doctests imports this file, too."""
     modules = {path.stem for path in HERE.iterdir() if not path.name.startswith("_")} - {"kernels"}
     kernels = {f"kernels.{path.stem}" for path in (HERE / "kernels").glob("*.py")}
-    names = [
-        f"pcme.{name}" for name in sorted(modules | (kernels - {f"kernels.{c}" for c in COMPILED}))
-    ]
+    names = [f"pcme.{name}" for name in sorted(modules | (kernels - {f"kernels.{c}" for c in COMPILED}))]
     jaxtyping.install_import_hook(names, "tests.enforcing.check")

@@ -19,9 +19,7 @@ SLOW = "gradcheck or warm_start"
 
 def run(*arguments):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p"]
-    return subprocess.run(
-        [*command, "tests.enforcing", *arguments], cwd=ROOT, capture_output=True, text=True
-    )
+    return subprocess.run([*command, "tests.enforcing", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
 def test_they_hold_where_they_are_executed():
@@ -32,9 +30,7 @@ def test_they_hold_where_they_are_executed():
 
 def test_what_is_wrong_is_noticed(tmp_path):
     wrong = tmp_path / "test_wrong.py"
-    wrong.write_text(
-        "from pcme.nn.heads import HeadOptions\ndef test_it():\n    HeadOptions(dim='8')\n"
-    )
+    wrong.write_text("from pcme.nn.heads import HeadOptions\ndef test_it():\n    HeadOptions(dim='8')\n")
     done = run("--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), str(wrong))
     assert done.returncode == 1
     assert "TypeCheckError" in done.stdout

@@ -76,9 +76,7 @@ def test_version_as_json_names_what_a_bug_report_needs():
 def test_list_scores_as_json_is_the_registry():
     rows = json.loads(run("list", "scores", "--json").stdout)
     assert [row["name"] for row in rows] == pcme.scores.names()
-    assert {a: row["name"] for row in rows for a in row["aliases"]} == (
-        pcme.scores.registry.aliases()
-    )
+    assert {a: row["name"] for row in rows for a in row["aliases"]} == (pcme.scores.registry.aliases())
     assert all(row["summary"] for row in rows)
 
 
@@ -88,8 +86,7 @@ def test_list_scores_as_text_has_one_entry_per_score(monkeypatch):
     assert header.split() == ["name", "aliases", "origin", "summary"]
     assert [line.split()[0] for line in lines] == pcme.scores.names()
     assert all(
-        pcme.scores.registry.summary(name) in line
-        for name, line in zip(pcme.scores.names(), lines, strict=True)
+        pcme.scores.registry.summary(name) in line for name, line in zip(pcme.scores.names(), lines, strict=True)
     )
 
 

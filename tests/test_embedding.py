@@ -29,12 +29,8 @@ def points(n, k, dim, *, seed, dtype=torch.float32):
 
 def same(a, b):
     """Equal to the bit, in type and shape."""
-    parts = (
-        [(a.x, b.x)] if isinstance(a, Points) else [(a.mean, b.mean), (a.log_sigma, b.log_sigma)]
-    )
-    return type(a) is type(b) and all(
-        p.dtype == q.dtype and p.shape == q.shape and torch.equal(p, q) for p, q in parts
-    )
+    parts = [(a.x, b.x)] if isinstance(a, Points) else [(a.mean, b.mean), (a.log_sigma, b.log_sigma)]
+    return type(a) is type(b) and all(p.dtype == q.dtype and p.shape == q.shape and torch.equal(p, q) for p, q in parts)
 
 
 # Shapes and types
@@ -156,9 +152,7 @@ def test_the_global_stream_serves_when_no_generator_is_given():
 def test_isotropic_samples_are_those_of_equal_sigmas():
     one = isotropic(4, 3, seed=0)
     all_equal = Gaussian(one.mean, one.log_sigma.expand(-1, 3).contiguous())
-    first, second = (
-        items.sample(6, torch.Generator().manual_seed(3)).x for items in (one, all_equal)
-    )
+    first, second = (items.sample(6, torch.Generator().manual_seed(3)).x for items in (one, all_equal))
     assert torch.equal(first, second)
 
 
@@ -172,9 +166,7 @@ def test_gradients_reach_mean_and_log_sigma_through_the_samples(make):
     # x = μ + σ ε, so ∂x/∂μ = 1 and ∂x/∂log σ = σ ε = x - μ
     slope = (weight * (x - mean[:, None])).detach().sum(1)
     assert torch.allclose(mean.grad, weight.sum(1))
-    assert torch.allclose(
-        log_sigma.grad, slope.sum(1, keepdim=True) if slope.shape != log_sigma.shape else slope
-    )
+    assert torch.allclose(log_sigma.grad, slope.sum(1, keepdim=True) if slope.shape != log_sigma.shape else slope)
 
 
 @pytest.mark.parametrize("n", [0, -1])
@@ -280,9 +272,7 @@ def test_to_converts_both_parts():
 
 
 def test_detach_drops_the_history_and_keeps_the_values():
-    items = Gaussian(
-        torch.ones(2, 3, requires_grad=True) * 2, torch.ones(2, 1, requires_grad=True) * 3
-    )
+    items = Gaussian(torch.ones(2, 3, requires_grad=True) * 2, torch.ones(2, 1, requires_grad=True) * 3)
     assert not items.detach().mean.requires_grad
     assert not items.detach().log_sigma.requires_grad
     assert same(items.detach(), items)
@@ -414,9 +404,7 @@ def foreign_files():
         path.write_bytes(path.read_bytes() + b"more")
 
     def plain(path):
-        safetensors.torch.save_file(
-            {"mean": torch.zeros(2, 3), "log_sigma": torch.zeros(2, 3)}, path
-        )
+        safetensors.torch.save_file({"mean": torch.zeros(2, 3), "log_sigma": torch.zeros(2, 3)}, path)
 
     def without_a_part(path):
         metadata = {"format": "pcme", "kind": "gaussian", "format_version": "1"}
@@ -475,9 +463,7 @@ class Bomb:
         return (open, (str(self.path), "w"))
 
 
-@pytest.mark.parametrize(
-    "write", [torch.save, lambda bomb, path: path.write_bytes(pickle.dumps(bomb))]
-)
+@pytest.mark.parametrize("write", [torch.save, lambda bomb, path: path.write_bytes(pickle.dumps(bomb))])
 def test_a_pickle_is_refused_and_never_run(tmp_path, write):
     path = tmp_path / "items"
     write(Bomb(tmp_path / "harm"), path)

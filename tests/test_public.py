@@ -22,9 +22,7 @@ def test_the_public_names_are_few_sorted_listed_and_resolve():
 
 
 def test_the_stub_names_the_same_objects():
-    imports = [
-        node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ImportFrom)
-    ]
+    imports = [node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ImportFrom)]
     found = {}
     for node in imports:
         (alias,) = node.names

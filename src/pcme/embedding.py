@@ -268,9 +268,7 @@ def _save(tensors: dict[str, Tensor], kind: type[_Items], path: Path) -> None:
         with files.replacing(path) as draft:
             save_file(whole, draft, metadata={"format": "pcme", **_metadata(kind)})
     except (OSError, SafetensorError) as error:
-        raise FormatError(
-            f"{path}: cannot be written ({error}). Check that its folder exists and has room."
-        ) from error
+        raise FormatError(f"{path}: cannot be written ({error}). Check that its folder exists and has room.") from error
 
 
 def _load(path: Path, kind: type[_Items]) -> dict[str, Tensor]:

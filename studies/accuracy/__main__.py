@@ -120,18 +120,13 @@ def _analytic(case: Case, delta: np.ndarray, s: np.ndarray) -> float:
     return math.exp(float(analytic.log_match(*sides, a, a)))
 
 
-def _sampled(
-    case: Case, delta: np.ndarray, variances: np.ndarray, generator: torch.Generator
-) -> list[float]:
+def _sampled(case: Case, delta: np.ndarray, variances: np.ndarray, generator: torch.Generator) -> list[float]:
     score = scores.create("match_prob", method="sampled", scale=case.scale, shift=case.scale)
     sides = [
         Gaussian(torch.as_tensor(mean)[None], torch.as_tensor(np.log(variance))[None] / 2)
         for mean, variance in zip((delta, 0 * delta), variances, strict=True)
     ]
-    return [
-        float(score.probability(*(g.sample(7, generator) for g in sides)))
-        for _ in range(SAMPLED_RUNS)
-    ]
+    return [float(score.probability(*(g.sample(7, generator) for g in sides))) for _ in range(SAMPLED_RUNS)]
 
 
 def _row(result: Mapping[str, Any]) -> str:

@@ -74,10 +74,7 @@ def main() -> None:
 def measure(folder: Path, species: bool) -> dict[str, object]:
     """All metrics of one run; with `species`, also how many a calibration needs."""
     model = pcme.load(folder)
-    fits = {
-        method: calibrate(folder, Aviary().load("val"), method=method).confidence
-        for method in METHODS
-    }
+    fits = {method: calibrate(folder, Aviary().load("val"), method=method).confidence for method in METHODS}
     worlds = {"test": Aviary().load("test"), "fresh": FRESH.load("val"), "large": LARGE.load("val")}
     found = {name: embed(model, dataset, Problems()) for name, dataset in worlds.items()}
     asked = {name: searched(model, part) for name, part in found.items()}
@@ -88,10 +85,7 @@ def measure(folder: Path, species: bool) -> dict[str, object]:
         "reach": best.presence.reach(),
         "tails": tails(fits, model, asked["fresh"].part),
         "rules": {name: rules(best, model, where) for name, where in asked.items()},
-        **{
-            name: {m: shown(judge(one, model, where)) for m, one in fits.items()}
-            for name, where in asked.items()
-        },
+        **{name: {m: shown(judge(one, model, where)) for m, one in fits.items()} for name, where in asked.items()},
         "sizes": [size(best, n) for n in SIZES],
         "species": list(by_species(model, found["large"], asked["fresh"])) if species else [],
     }
@@ -112,9 +106,7 @@ def some(found: Embedded, images: np.ndarray, generator: np.random.Generator) ->
     if len(dataset.images) > 1000:
         rows = np.sort(generator.permutation(rows)[:CAPTIONS])
     matches = Matches.from_facts(dataset.said[rows], dataset.facts[images])
-    return EvaluationSet(
-        dataset.where, found.captions[rows.tolist()], found.images[images.tolist()], matches
-    )
+    return EvaluationSet(dataset.where, found.captions[rows.tolist()], found.images[images.tolist()], matches)
 
 
 def by_species(model: Model, found: Embedded, fresh: Searched) -> Iterator[dict[str, float]]:
@@ -157,9 +149,7 @@ def shown(report: CalibrationReport) -> dict[str, object]:
     return record
 
 
-def tails(
-    fits: Mapping[str, Confidence], model: Model, part: EvaluationSet
-) -> list[dict[str, float]]:
+def tails(fits: Mapping[str, Confidence], model: Model, part: EvaluationSet) -> list[dict[str, float]]:
     """Pairs by the model's own p: the true share, and p after each calibration."""
     counted = Histogram()
     for _, log_p, truth in log_probabilities(model.score(), part):
@@ -175,9 +165,7 @@ def tails(
             continue
         means = {name: np.average(p[some], weights=pairs[some]) for name, p in says.items()}
         true = matching[some].sum() / pairs[some].sum()
-        rows.append(
-            {"from": low, "to": high, "pairs": int(pairs[some].sum()), "true": true, **means}
-        )
+        rows.append({"from": low, "to": high, "pairs": int(pairs[some].sum()), "true": true, **means})
     return rows
 
 

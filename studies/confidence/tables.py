@@ -69,8 +69,7 @@ def sizes_table(rows: Sequence[Mapping[str, float]]) -> str:
     """How the threshold goes on."""
     head = ["items", "1 − threshold", "false alarms, by growth"]
     lines = [
-        [f"{row['gallery']:,}", f"{1 - row['threshold']:.1e}", f"{100 * row['false_alarm']:.0f} %"]
-        for row in rows
+        [f"{row['gallery']:,}", f"{1 - row['threshold']:.1e}", f"{100 * row['false_alarm']:.0f} %"] for row in rows
     ]
     return markdown(head, lines)
 

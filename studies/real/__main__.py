@@ -68,9 +68,7 @@ def search(options: argparse.Namespace) -> None:
         for row in rows
         for setting in candidates(ENTRIES[row])
     }
-    others = [
-        trial for trial in read_record(SEARCHED).get(options.name, []) if trial["row"] not in rows
-    ]
+    others = [trial for trial in read_record(SEARCHED).get(options.name, []) if trial["row"] not in rows]
     trials: dict[TrainingRun, dict[str, Any]] = {}
 
     def measure_run(run: TrainingRun, seconds: float | None) -> None:

@@ -69,10 +69,7 @@ def _within(model: pcme.Model, embedded: Embedded) -> dict[str, float]:
         ),
     }
     score = model.score()
-    return {
-        name: float(np.nanmean(within(score, items, classes)))
-        for name, (items, classes) in sides.items()
-    }
+    return {name: float(np.nanmean(within(score, items, classes))) for name, (items, classes) in sides.items()}
 
 
 def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
@@ -86,10 +83,7 @@ def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
     }
     values: dict[str, Any] = {}
     for direction, (queries, gallery, truth) in sides.items():
-        hits = [
-            metrics.recall(block, truth[rows], 1)
-            for rows, block in model.score().blocks(queries, gallery)
-        ]
+        hits = [metrics.recall(block, truth[rows], 1) for rows, block in model.score().blocks(queries, gallery)]
         bins = bin_by_sigma(mean_log_sigma(queries), np.concatenate(hits))
         values[f"bins {direction}"] = {
             "width": bins.width.tolist(),

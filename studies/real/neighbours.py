@@ -34,13 +34,10 @@ def averaged(gallery: Embedding, count: int) -> Embedding:
             [0.9487, 0.3162]])
     """
     if not 1 <= count <= len(gallery):
-        raise ConfigError(
-            f"an item has 1 (itself) to {len(gallery)} neighbours in this gallery - got {count}"
-        )
+        raise ConfigError(f"an item has 1 (itself) to {len(gallery)} neighbours in this gallery - got {count}")
     if isinstance(gallery, Points) and gallery.x.shape[1] > 1:
         raise ConfigError(
-            f"items with {gallery.x.shape[1]} points each have no one neighbourhood - average one "
-            "point an item"
+            f"items with {gallery.x.shape[1]} points each have no one neighbourhood - average one point an item"
         )
     nearest = create("mean").topk(gallery, gallery, k=count).ids
     if isinstance(gallery, Points):

@@ -64,9 +64,7 @@ def _within_table(rows: Rows) -> str:
     lines = []
     for row, runs in rows.items():
         sides = ("images", "captions")
-        lines.append(
-            [row, *(spread([100 * run["within"][side] for run in runs]) for side in sides)]
-        )
+        lines.append([row, *(spread([100 * run["within"][side] for run in runs]) for side in sides)])
     return markdown(["method", "images among images", "captions among captions"], lines)
 
 

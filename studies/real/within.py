@@ -12,9 +12,7 @@ from pcme.scores.base import Score
 __all__ = ["within"]
 
 
-def within(
-    score: Score, items: Embedding, classes: Int[np.ndarray, " n"]
-) -> Float64[np.ndarray, " n"]:
+def within(score: Score, items: Embedding, classes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
     """R-Precision of each item among the others of its modality, by class; NaN where it is alone.
 
     Holds the matrix of all pairs.

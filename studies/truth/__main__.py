@@ -89,9 +89,7 @@ def measure_all(options: argparse.Namespace) -> None:
         lambda run, _: metrics.__setitem__(run.folder, measure(run.folder)),
         workers=options.jobs,
     )
-    rows = [
-        {"method": name, "seed": seed, **metrics[run.folder]} for (name, seed), run in tasks.items()
-    ]
+    rows = [{"method": name, "seed": seed, **metrics[run.folder]} for (name, seed), run in tasks.items()]
     if options.only:
         rows += [row for row in read_record(RECORD)["runs"] if row["method"] not in chosen]
     write_record(RECORD, {"torch": torch.__version__, "runs": rows})
@@ -107,8 +105,7 @@ def measure(run: Path) -> dict[str, Any]:
     """The metrics of one run, on the validation and on the test species."""
     model, dataset = pcme.load(run), Aviary()
     return {
-        split: measure_against_truth(model, embed(model, dataset.load(split), Problems()))
-        for split in ("val", "test")
+        split: measure_against_truth(model, embed(model, dataset.load(split), Problems())) for split in ("val", "test")
     }
 
 

@@ -21,9 +21,7 @@ ODD = "a $5 <unk> bird & $x^2$, 100 % “über” {braces}"
 
 FALLING = MetricCurve("recall@1", (0.9, 0.6, 0.3), (0.8, 0.5, 0.2), (1.0, 0.7, 0.4), SOME, SOME)
 CONSTANT = MetricCurve("r_precision", (1.0,) * 3, (1.0,) * 3, (1.0,) * 3, NONE, NONE)
-BINS = SigmaBins(
-    tuple(BinnedQueries(way, 30, (-3.0, -2.0, -1.0), (FALLING, CONSTANT)) for way in ("i2t", "t2i"))
-)
+BINS = SigmaBins(tuple(BinnedQueries(way, 30, (-3.0, -2.0, -1.0), (FALLING, CONSTANT)) for way in ("i2t", "t2i")))
 
 RATIOS = (0.0, 0.5, 1.0)
 ERASING = PerturbationCurves(
@@ -43,10 +41,7 @@ TOY = Plane(
     1.0, 0.5, 1.0, 0.0, 4.0,
 )  # fmt: skip
 
-SHAPES = tuple(
-    Shape(name, (0.1 * i, 0.2 * i), (0.04, 0.01, 0.02))
-    for i, name in enumerate(("A", "B", "mixed"))
-)
+SHAPES = tuple(Shape(name, (0.1 * i, 0.2 * i), (0.04, 0.01, 0.02)) for i, name in enumerate(("A", "B", "mixed")))
 ALGEBRA = SetRelations(
     tuple(
         SetRelation(f"relation number {i} that is tested", "inner", "outer", 20, SOME, SOME, SOME,
@@ -104,9 +99,7 @@ INFLUENCE = WordInfluences(
     tuple(WordInfluence(f"word{i}", 5 + i, 0.5 - 0.05 * i, -0.1) for i in range(24)),
     (
         LeaveOneOut(("a", "red", ODD), (0.0, 0.4, -0.1), (0.0, -1.0, 0.2), 0.9),
-        LeaveOneOut(
-            ("this", "small", "bird", "sings"), (0.1, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, -0.5), 0.4
-        ),
+        LeaveOneOut(("this", "small", "bird", "sings"), (0.1, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, -0.5), 0.4),
     ),
     SOME,
     SOME,

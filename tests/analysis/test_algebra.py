@@ -19,9 +19,7 @@ def gaussians(n, dim, seed, log_sigma=-1.0):
 def relation(inner, *outers, among):
     shown = [("inner", inner), *(("outer", outer) for outer in outers)]
     texts = [("",)] * len(inner)
-    return related(
-        "in", ("inner", "outer"), (inner, outers), shown, np.arange(len(inner)), texts, among=among
-    )
+    return related("in", ("inner", "outer"), (inner, outers), shown, np.arange(len(inner)), texts, among=among)
 
 
 def test_inclusion_holds_for_the_narrow_in_the_wide_and_not_the_other_way():

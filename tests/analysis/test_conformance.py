@@ -25,10 +25,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def results():
-    return {
-        name: analysis.create(name, **SMALL.get(name, {})).compute(subject())
-        for name in analysis.names()
-    }
+    return {name: analysis.create(name, **SMALL.get(name, {})).compute(subject()) for name in analysis.names()}
 
 
 @pytest.mark.parametrize("name", analysis.names())

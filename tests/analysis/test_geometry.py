@@ -32,9 +32,7 @@ def test_a_projection_has_the_mean_and_covariance_of_projected_samples():
     drawn = items[3].sample(200_000, torch.Generator().manual_seed(1)).x[0].numpy() @ plane.T
     np.testing.assert_allclose(shape.mean, drawn.mean(0), atol=0.01)
     spread = np.cov(drawn.T)
-    np.testing.assert_allclose(
-        shape.covariance, [spread[0, 0], spread[0, 1], spread[1, 1]], atol=0.01
-    )
+    np.testing.assert_allclose(shape.covariance, [spread[0, 0], spread[0, 1], spread[1, 1]], atol=0.01)
 
 
 def test_the_main_plane_is_where_the_means_differ():

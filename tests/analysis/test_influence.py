@@ -20,9 +20,7 @@ def test_each_change_is_that_of_the_sentence_without_the_word():
         return mean_log_sigma(embedded)[0], of.model.score()(embedded, image).item()
 
     whole = measured("a small red bird")
-    shorter = [
-        measured(text) for text in ("small red bird", "a red bird", "a small bird", "a small red")
-    ]
+    shorter = [measured(text) for text in ("small red bird", "a red bird", "a small bird", "a small red")]
     assert found.log_sigma == pytest.approx([w - whole[0] for w, _ in shorter], abs=1e-5)
     assert found.log_p == pytest.approx([p - whole[1] for _, p in shorter], abs=1e-4)
     assert found.p == pytest.approx(np.exp(whole[1]), rel=1e-4)

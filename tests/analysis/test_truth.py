@@ -38,9 +38,7 @@ def test_figures_are_of_all_captions_and_points_of_some():
     of = subject()
     found = TruthAnalysis(shown=7).compute(of)
     counts = of.matches.counts.astype(float)
-    assert found.width.correlation.value == pytest.approx(
-        rank_correlation(mean_log_sigma(of.captions), counts)
-    )
+    assert found.width.correlation.value == pytest.approx(rank_correlation(mean_log_sigma(of.captions), counts))
     assert len(found.width.points) == len(found.expected.points) == 7
     expected = expected_matches(of.model.score(), of.captions, of.images)
     off = np.exp(np.abs(np.log(expected / counts)).mean())

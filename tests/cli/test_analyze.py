@@ -59,9 +59,7 @@ def test_several_share_one_embedding_and_programs_get_json(run_folder, tmp_path)
     assert {"name", "value", "meaning", "low", "high"} == set(numbers[0])
 
 
-def test_a_number_that_is_none_is_null_in_json_and_a_dash_in_the_table(
-    run_folder, tmp_path, monkeypatch
-):
+def test_a_number_that_is_none_is_null_in_json_and_a_dash_in_the_table(run_folder, tmp_path, monkeypatch):
     none = (analysis.Number("ρ", math.nan, "constant", math.nan, math.nan),)
     monkeypatch.setattr(SigmaBins, "numbers", lambda self: none)
     done = run(run_folder, "bins", "--json", "--numbers-only", "--out", tmp_path)

@@ -49,9 +49,7 @@ def test_programs_get_everything(folders):
 
 
 def test_a_single_class_has_no_interval():
-    one = Direction(
-        {"r_precision": np.ones(4)}, tuple("abcd"), 4, np.zeros(4, np.int64), np.full(4, -1)
-    )
+    one = Direction({"r_precision": np.ones(4)}, tuple("abcd"), 4, np.zeros(4, np.int64), np.full(4, -1))
     result = Evaluation("cub/test", "csd", {}, one, one, "same")
     (difference, _) = compare_evaluations({"a": result, "b": result}).differences
     assert _cells(1.0, difference, "r_precision") == ("100.00", "+0.00", "–", "1.0000")

@@ -19,9 +19,7 @@ def folder(tmp_path_factory):
 
 
 def run(folder, *options):
-    return CliRunner().invoke(
-        app, ["demo", "--recipe", "aviary-tiny", "--out", str(folder), *options]
-    )
+    return CliRunner().invoke(app, ["demo", "--recipe", "aviary-tiny", "--out", str(folder), *options])
 
 
 def test_it_prints_figures_searches_and_where_everything_is(folder):

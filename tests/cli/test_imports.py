@@ -28,9 +28,7 @@ def test_with_its_vocabulary_and_json(tmp_path):
     record = theirs.checkpoint()
     (tmp_path / "v.pkl").write_bytes(pickle.dumps({"word2idx": record.pop("word2idx")}))
     torch.save(record, tmp_path / "m.pth")
-    done = run(
-        tmp_path / "m.pth", "--vocab", tmp_path / "v.pkl", "--out", tmp_path / "ours", "--json"
-    )
+    done = run(tmp_path / "m.pth", "--vocab", tmp_path / "v.pkl", "--out", tmp_path / "ours", "--json")
     assert done.exit_code == 0, done.output
     facts = json.loads(done.stdout)
     assert (facts["words"], facts["dim"], facts["scale"]) == (11, 8, 12.5)

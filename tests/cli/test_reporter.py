@@ -18,9 +18,7 @@ VALUES = {
 @pytest.mark.parametrize("width", [70, 80, 200])
 def test_what_matters_for_waiting_is_never_cut(width):
     recipe = SimpleNamespace(name="aviary-tiny")
-    run = SimpleNamespace(
-        recipe=recipe, total_steps=400, position=SimpleNamespace(total=37), problems=Problems()
-    )
+    run = SimpleNamespace(recipe=recipe, total_steps=400, position=SimpleNamespace(total=37), problems=Problems())
     with training_bar() as reporter:
         reporter.begin(run)
         reporter.step(run, VALUES)

@@ -100,9 +100,7 @@ def test_a_report_of_what_is_not_there_says_so_and_makes_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_report_goes_beside_the_results_and_not_into_the_docs_of_this_folder(
-    tmp_path, monkeypatch
-):
+def test_a_report_goes_beside_the_results_and_not_into_the_docs_of_this_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for folder in ("runs/reproduce/results", "other"):
         (tmp_path / folder).mkdir(parents=True)

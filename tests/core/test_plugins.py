@@ -85,7 +85,5 @@ for names in (scores.names, scores.names, methods.names):
         print("half" in str(error) and "broken" in str(error))
 """
     environment = {**os.environ, "PCME_PLUGINS": str(tmp_path / "half.py")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"] * 3

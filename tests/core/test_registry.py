@@ -86,9 +86,7 @@ def test_a_taken_alias_raises_and_files_nothing(animals, alias):
 def test_an_unknown_name_suggests_the_nearest_and_lists_all(animals, given, near):
     with pytest.raises(ConfigError) as caught:
         animals.get(given)
-    assert str(caught.value) == (
-        f'unknown animal "{given}". Did you mean "{near}"? Known animals: cod, swift.'
-    )
+    assert str(caught.value) == (f'unknown animal "{given}". Did you mean "{near}"? Known animals: cod, swift.')
 
 
 def test_a_far_name_gets_no_suggestion(animals):
@@ -106,8 +104,7 @@ def test_an_unknown_field_suggests_the_nearest_and_lists_all(animals):
     with pytest.raises(ConfigError) as caught:
         animals.create("swift", wing=3)
     assert str(caught.value) == (
-        '"wing" is not a field of animal "swift". Did you mean "wings"? '
-        "Fields: wings, song, colours."
+        '"wing" is not a field of animal "swift". Did you mean "wings"? Fields: wings, song, colours.'
     )
 
 

@@ -164,9 +164,7 @@ def test_divided_is_a_random_share_and_the_rest(tmp_path):
 
 
 def test_a_folder_without_any_split_is_told_what_it_must_hold(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"none of the files of COCO are there. It must hold dataset_"
-    ):
+    with pytest.raises(ConfigError, match=r"none of the files of COCO are there. It must hold dataset_"):
         COCO(tmp_path).checked_split("train")
     (tmp_path / "dataset_coco.json").write_text("{}")
     with pytest.raises(ConfigError, match='no split "tset", it has train, val, test'):

@@ -170,9 +170,7 @@ def test_one_long_class_name_costs_one_long_class_name(folder):
     assert peak < 5_000_000
 
 
-@pytest.mark.parametrize(
-    ("value", "words"), [("word " * 10_000, MAX_WORDS), ("word " * MAX_WORDS, MAX_WORDS)]
-)
+@pytest.mark.parametrize(("value", "words"), [("word " * 10_000, MAX_WORDS), ("word " * MAX_WORDS, MAX_WORDS)])
 def test_a_caption_has_at_most_so_many_words(value, words):
     problems = Problems()
     text = caption_text(value, "x", problems)

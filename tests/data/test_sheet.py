@@ -48,9 +48,7 @@ def test_a_band_for_every_split(tmp_path):
 def test_the_same_seed_shows_the_same_images(tmp_path):
     data = dataset(tmp_path, count=9)
     picture(tmp_path / "0.png", colour=(0, 0, 250))
-    sheets = [
-        np.asarray(contact_sheet([data], Problems(), images=2, seed=seed)) for seed in (0, 0, 1)
-    ]
+    sheets = [np.asarray(contact_sheet([data], Problems(), images=2, seed=seed)) for seed in (0, 0, 1)]
     assert np.array_equal(sheets[0], sheets[1])
     assert not np.array_equal(sheets[0], sheets[2])
 

@@ -59,10 +59,7 @@ def anchors(page):
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {
-        "".join(c for c in heading.lower() if c.isalnum() or c in " -_").replace(" ", "-")
-        for heading in headings
-    }
+    return {"".join(c for c in heading.lower() if c.isalnum() or c in " -_").replace(" ", "-") for heading in headings}
 
 
 def links(page):

@@ -39,11 +39,7 @@ def options(command):
         if "--help" in parameter.opts:
             continue
         option = parameter.param_type_name == "option"
-        label = (
-            ", ".join(parameter.opts)
-            if option
-            else (parameter.metavar or parameter.name).strip("{}. ").upper()
-        )
+        label = ", ".join(parameter.opts) if option else (parameter.metavar or parameter.name).strip("{}. ").upper()
         help_text = plain(getattr(parameter, "help", None) or "").replace("|", "\\|")
         rows.append(f"| `{label}` | {help_text}{default(parameter)} |")
     return "\n".join(rows) + "\n" if len(rows) > 2 else ""

@@ -80,9 +80,7 @@ def parse(words):
     command, context, rest = typer.main.get_command(app), None, words[1:]
     while hasattr(command, "commands"):
         context = command.make_context(command.name, list(rest), parent=context)
-        _, command, rest = command.resolve_command(
-            context, rest[len(rest) - len(unread(context)) :]
-        )
+        _, command, rest = command.resolve_command(context, rest[len(rest) - len(unread(context)) :])
     command.make_context(command.name, list(rest), parent=context)
 
 
@@ -132,11 +130,7 @@ def test_verbs_and_options_within_a_line_exist(page):
 
 def test_the_tables_list_nothing_else():
     lines = {
-        shlex.join(words)
-        for page in PAGES
-        for block in blocks(page)
-        if block.is_shell
-        for words in block.commands()
+        shlex.join(words) for page in PAGES for block in blocks(page) if block.is_shell for words in block.commands()
     }
     assert set(REDUCED) | set(PARSED) <= lines
     assert not set(REDUCED) & set(PARSED)

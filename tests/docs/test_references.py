@@ -45,9 +45,7 @@ def exists(symbol):
 def test_generated_pages_have_every_name(page):
     """Written by `python -m tests.docs.reference`; the wording may be older than the code's."""
     written = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
-    assert entries(written) == entries(reference.PAGES[page]()), (
-        "run python -m tests.docs.reference"
-    )
+    assert entries(written) == entries(reference.PAGES[page]()), "run python -m tests.docs.reference"
 
 
 def entries(text):
@@ -55,9 +53,7 @@ def entries(text):
     return re.findall(r"^(?:##? .*|\| `[^`]*`)", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("page", "tables"), [(pages.SPEED, pages.speed_tables), (pages.README, pages.readme_tables)]
-)
+@pytest.mark.parametrize(("page", "tables"), [(pages.SPEED, pages.speed_tables), (pages.README, pages.readme_tables)])
 def test_tables_of_speed_are_those_of_the_record(page, tables):
     """Written by `make bench`."""
     rows = pages.read_rows(ROOT / "bench" / "results.json")

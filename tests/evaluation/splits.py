@@ -15,9 +15,7 @@ FOLDS_OF_4 = [PlausibleMatches(), Folds(4)]
 """The readings of a small split: labels, and five folds of four images."""
 
 
-def toy(
-    images=10, per_image=2, *, name="toy", seed=0, readings=(), classes=0, labels=6, density=0.4
-):
+def toy(images=10, per_image=2, *, name="toy", seed=0, readings=(), classes=0, labels=6, density=0.4):
     """A split of images with captions written for them; classes and labels where asked for."""
     generator = np.random.default_rng(seed)
     owner = np.repeat(np.arange(images), per_image)

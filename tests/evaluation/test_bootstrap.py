@@ -29,9 +29,7 @@ def repeated(one, drawn):
     kinds = np.unique(one.clusters)
     rows = np.concatenate([np.flatnonzero(one.clusters == kinds[i]) for i in drawn])
     values = {name: array[rows] for name, array in one.values.items()}
-    return Direction(
-        values, tuple(map(str, rows)), one.gallery, one.clusters[rows], one.folds[rows]
-    )
+    return Direction(values, tuple(map(str, rows)), one.gallery, one.clusters[rows], one.folds[rows])
 
 
 def test_each_replicate_is_the_figure_of_the_drawn_clusters():
@@ -49,11 +47,7 @@ def test_each_replicate_is_the_figure_of_the_drawn_clusters():
     for row, clusters_drawn in zip(found, drawn, strict=True):
         again = repeated(one, clusters_drawn)
         folds = [f for f in (0, 1) if f in again.folds]
-        expected = {
-            name: again.metric(name)
-            for name in names
-            if not name.startswith("1k") or len(folds) > 1
-        }
+        expected = {name: again.metric(name) for name in names if not name.startswith("1k") or len(folds) > 1}
         for place, name in enumerate(names):
             if name in expected:
                 assert row[place] == pytest.approx(expected[name], nan_ok=True), name

@@ -49,9 +49,7 @@ def test_all_of_points_are_those_that_take_points(items, expected):
     for score in found.scores:
         assert score(*items).shape == (3, 5)
     assert found.notes[-1].startswith("left out, since they do not compare Points: bhattacharyya")
-    assert all(
-        name in found.notes[-1].split(": ")[1] for name in set(scores.names()) - set(expected)
-    )
+    assert all(name in found.notes[-1].split(": ")[1] for name in set(scores.names()) - set(expected))
 
 
 def test_names_may_be_a_list_or_text_with_aliases_and_repeats():

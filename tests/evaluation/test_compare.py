@@ -71,12 +71,8 @@ def test_runs_that_are_alike_are_rarely_told_apart():
     clusters = np.repeat(np.arange(25), 4)
     below = 0
     for _ in range(200):
-        left, right = (
-            np.repeat(generator.random(25), 4) + 0.3 * generator.random(100) for _ in range(2)
-        )
-        found = compare_evaluations(
-            {"a": evaluation(left, clusters), "b": evaluation(right, clusters)}
-        )
+        left, right = (np.repeat(generator.random(25), 4) + 0.3 * generator.random(100) for _ in range(2))
+        found = compare_evaluations({"a": evaluation(left, clusters), "b": evaluation(right, clusters)})
         below += found.differences[0].p < 0.05
     assert below / 200 == pytest.approx(0.05, abs=5 * (0.05 * 0.95 / 200) ** 0.5)
 
@@ -144,9 +140,7 @@ def test_rsum_and_mean_rank_are_compared_as_they_are_reported():
 
 def test_runs_that_were_asked_otherwise_are_refused():
     one = evaluation([0.2, 0.4])
-    with pytest.raises(
-        DataError, match="a and b: must have the same queries, got toy/test with 9 images"
-    ):
+    with pytest.raises(DataError, match="a and b: must have the same queries, got toy/test with 9 images"):
         compare_evaluations({"a": one, "b": replace(one, digest="other")})
 
 
@@ -180,9 +174,7 @@ def test_plausible_matches_by_different_labels_are_not_compared(metric):
     other = replace(first, labels="another")
     with pytest.raises(DataError, match="a and b: must have the same labels"):
         compare_evaluations({"a": first, "b": other}, metric)
-    assert compare_evaluations({"a": first, "b": other}, "recall@1").differences, (
-        "labels change no recall"
-    )
+    assert compare_evaluations({"a": first, "b": other}, "recall@1").differences, "labels change no recall"
     assert compare_evaluations({"a": first, "b": first}, metric).differences
 
 

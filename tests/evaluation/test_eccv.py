@@ -58,9 +58,7 @@ def part_of(judge, queries):
     part = type(judge)()
     for name in ("coco_gts", "cxc_gts", "eccv_gts"):
         answers = getattr(judge, name)
-        kept = {
-            way: {k: v for k, v in answers[way].items() if k in queries[way]} for way in queries
-        }
+        kept = {way: {k: v for k, v in answers[way].items() if k in queries[way]} for way in queries}
         setattr(part, name, kept)
     return part
 
@@ -107,9 +105,7 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
             matrix += 1.7 * relation.matches.dense()
         matches = coco.matches()
         own_matches = (matches.T if way == "i2t" else matches)[rows]
-        values = block_metrics(
-            matrix, slice(0, len(rows)), {OWN: Relation.of(own_matches), **relations}, None
-        )
+        values = block_metrics(matrix, slice(0, len(rows)), {OWN: Relation.of(own_matches), **relations}, None)
         means[way] = {name: np.nanmean(array) for name, array in values.items()}
         rankings[way] = Ranking.from_scores(matrix, k=50)
     theirs = part_of(judge, asked).compute_all_metrics(

@@ -189,9 +189,7 @@ def local_task(split, way):
         )  # fmt: skip
 
         def load_data(self, **_):
-            part = RetrievalSplitData(
-                queries=queries, corpus=corpus, relevant_docs=right, top_ranked=None
-            )
+            part = RetrievalSplitData(queries=queries, corpus=corpus, relevant_docs=right, top_ranked=None)
             self.dataset, self.data_loaded = {"default": {"test": part}}, True
 
     return Birds()

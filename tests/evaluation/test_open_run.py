@@ -15,9 +15,7 @@ def test_features_of_a_backbone_that_is_frozen_are_cached(tmp_path, monkeypatch)
     frozen = untrained(tmp_path / "frozen", "phases.1.backbone=frozen")
     first = open_run(frozen).embedded
     assert any((tmp_path / "cache").rglob("*"))
-    monkeypatch.setattr(
-        "pcme.data.aviary.dataset.Drawn.load", lambda *_: pytest.fail("drawn again")
-    )
+    monkeypatch.setattr("pcme.data.aviary.dataset.Drawn.load", lambda *_: pytest.fail("drawn again"))
     again = open_run(frozen).embedded
     assert torch.equal(first.images.mean, again.images.mean)
 

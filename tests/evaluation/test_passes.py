@@ -24,12 +24,8 @@ def test_both_directions_are_the_metrics_of_the_score():
     score = scores.create("csd")
     found = retrieval(score, images, captions, matches)
     matrix = score(captions, images).numpy()
-    assert found["t2i"]["r_precision"] == pytest.approx(
-        np.nanmean(metrics.r_precision(matrix, matches))
-    )
-    assert found["i2t"]["recall@1"] == pytest.approx(
-        np.nanmean(metrics.recall(matrix.T.copy(), matches.T, 1))
-    )
+    assert found["t2i"]["r_precision"] == pytest.approx(np.nanmean(metrics.r_precision(matrix, matches)))
+    assert found["i2t"]["recall@1"] == pytest.approx(np.nanmean(metrics.recall(matrix.T.copy(), matches.T, 1)))
     assert found["t2i"]["chance"] == pytest.approx(1 / 3)
 
 
@@ -41,9 +37,7 @@ def order(row):
 def judged(row, right):
     """Every figure of one query, from its scores and the set of right answers, by counting."""
     if not right:
-        return dict.fromkeys(
-            ("r_precision", "recall@1", "recall@5", "recall@10", "map@r", "rank", "chance"), np.nan
-        )
+        return dict.fromkeys(("r_precision", "recall@1", "recall@5", "recall@10", "map@r", "rank", "chance"), np.nan)
     hits = [item in right for item in order(row)]
     count = len(right)
     found = {"r_precision": sum(hits[:count]) / count, "rank": hits.index(True) + 1}
@@ -104,9 +98,7 @@ def test_folds_of_coco_are_the_same_metrics_within_each_fold():
     means = []
     for fold in range(5):
         columns, rows = np.arange(4 * fold, 4 * fold + 4), np.flatnonzero(owner // 4 == fold)
-        part = looped(
-            matrix[rows][:, columns], truth[rows][:, columns], labels[owner[rows]], labels[columns]
-        )
+        part = looped(matrix[rows][:, columns], truth[rows][:, columns], labels[owner[rows]], labels[columns])
         assert_same({k: found.t2i.values[f"1k {k}"][rows] for k in part}, part)
         means.append({name: np.nanmean(values) for name, values in part.items()})
     for name in ("recall@1", "r_precision", "pmrp", "pmrp@2"):
@@ -123,9 +115,7 @@ def test_blocks_change_nothing(monkeypatch):
     monkeypatch.setattr("pcme.evaluation.passes.ROWS", 7)
     monkeypatch.setattr("pcme.scores.plans.QUERY_ROWS", 7)  # neither folds nor images end there
     steps = []
-    parts = evaluate_score(
-        SCORE, images, captions, rules, progress=lambda *step: steps.append(step)
-    )
+    parts = evaluate_score(SCORE, images, captions, rules, progress=lambda *step: steps.append(step))
     assert len(steps) == 15 + 3
     for way in ("i2t", "t2i"):
         assert_same(parts.direction(way).values, whole.direction(way).values)

@@ -51,8 +51,7 @@ def test_what_coco_cannot_be_judged_by_is_said():
 
 def test_one_truth_has_one_digest_and_others_have_others():
     digests = [
-        protocol(dataset).digest
-        for dataset in (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
+        protocol(dataset).digest for dataset in (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
     ]
     assert digests[0] == digests[1], "labels change no right answer"
     assert len(set(digests)) == 3

@@ -38,10 +38,7 @@ def test_the_percentile_is_of_the_query_s_own_side(calibrated):
 
 def test_a_combination_is_made_of_calibrated_parts(calibrated):
     index, _ = calibrated
-    parts = [
-        {hit.id: hit.match_probability for hit in index.search(text, k=40)}
-        for text in ("a red bird", "water")
-    ]
+    parts = [{hit.id: hit.match_probability for hit in index.search(text, k=40)} for text in ("a red bird", "water")]
     for hit in index.search(all_of(["a red bird", "water"]), k=40):
         assert hit.match_probability == pytest.approx(parts[0][hit.id] * parts[1][hit.id], rel=1e-6)
         assert hit.raw_probability is None
@@ -83,9 +80,7 @@ def test_a_coverage_decides_what_is_answered(calibrated):
     odds = np.linspace(-3, 3, 40)  # of queries that all have a match
     known = replace(confidence, by_p=risk_coverage(odds, np.ones(40, bool)))
     for share in (0.3, 0.7, 1.0):
-        interpreter = Interpreter.covering(
-            is_probability=True, confidence=known, min_coverage=share
-        )
+        interpreter = Interpreter.covering(is_probability=True, confidence=known, min_coverage=share)
         said = [interpreter.answerable(float(expit(one)), 40) for one in odds]
         assert said == [n >= 40 - round(40 * share) for n in range(40)]
     assert all(one.query.answerable for one in index.search_many(["a bird"], min_coverage=1.0))

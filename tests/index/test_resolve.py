@@ -23,9 +23,7 @@ def test_a_folder_of_pictures(tmp_path):
     (tmp_path / "photos/notes.txt").write_text("no picture")
     problems = Problems()
     seen = []
-    done = index.add(
-        tmp_path / "photos", problems=problems, progress=lambda *counts: seen.append(counts)
-    )
+    done = index.add(tmp_path / "photos", problems=problems, progress=lambda *counts: seen.append(counts))
     assert (done.added, seen, problems.counts) == (2, [("items", 3, 3)], {"image-empty": 1})
     hits = index.search(tmp_path / "photos/a.png")
     assert hits.ids == ["photos/a.png", "photos/deep/b.jpg"]

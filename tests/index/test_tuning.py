@@ -96,9 +96,7 @@ def test_compaction_does_not_cost_recall(tuned):
 
     def short_list_recall():
         looking = approximate.Approximate(index.settings, index._store)
-        return recall(
-            index, items, queries, lambda q: looking.nearest(q, effort, ["id"])["id"].to_pylist()
-        )
+        return recall(index, items, queries, lambda q: looking.nearest(q, effort, ["id"])["id"].to_pylist())
 
     before = short_list_recall()
     index.compact()
@@ -126,9 +124,7 @@ def test_what_is_added_later_is_found(tuned):
     assert share_found() == 0
 
 
-def test_items_stand_in_for_queries_and_an_index_that_shrinks_is_still_searched(
-    tmp_path, monkeypatch
-):
+def test_items_stand_in_for_queries_and_an_index_that_shrinks_is_still_searched(tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "LEAST", 1000)
     monkeypatch.setattr(tuning, "MEASURED", 30)
     index, _ = drawn(tmp_path / "index", 1100)

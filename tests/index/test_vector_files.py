@@ -150,15 +150,11 @@ def test_a_sigma_of_zero_is_a_point(tmp_path):
     items = random_gaussians(3, 6, seed=0)
     sigma = items.sigma.clone()
     sigma[1] = 0
-    pq.write_table(
-        pa.table({"mean": items.mean.tolist(), "sigma": sigma.tolist()}), tmp_path / "a.parquet"
-    )
+    pq.write_table(pa.table({"mean": items.mean.tolist(), "sigma": sigma.tolist()}), tmp_path / "a.parquet")
     index = filled(tmp_path / "index", tmp_path / "a.parquet", score="csd", spread="diagonal")
     hits = {hit.id: hit.uncertainty for hit in index.search(items[1])}
     assert hits["a/1"] < 1e-15 < hits["a/0"]
-    pq.write_table(
-        pa.table({"mean": items.mean.tolist(), "sigma": [[0.0] * 6] * 3}), tmp_path / "b.parquet"
-    )
+    pq.write_table(pa.table({"mean": items.mean.tolist(), "sigma": [[0.0] * 6] * 3}), tmp_path / "b.parquet")
     assert filled(tmp_path / "other", tmp_path / "b.parquet").search(items[1])[0].id == "b/1"
 
 

@@ -7,9 +7,7 @@ from tests.helpers import random_gaussians
 from tests.index.worlds import drawn, names
 
 
-@pytest.mark.parametrize(
-    "name", ["", " ", "a`b", "a.b", "a\nb", "_a", "id", "path", "text", "kind", "seq", "check"]
-)
+@pytest.mark.parametrize("name", ["", " ", "a`b", "a.b", "a\nb", "_a", "id", "path", "text", "kind", "seq", "check"])
 def test_a_name_that_the_engine_cannot_read_never_becomes_a_column(tmp_path, name):
     index, items = drawn(tmp_path / "index", 3)
     with pytest.raises(ConfigError, match="cannot be a column of metadata"):

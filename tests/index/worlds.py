@@ -39,9 +39,7 @@ def names(count, start=0):
 def drawn(path, count=50, *, dim=4, score="csd", seed=0, **params):
     """(index, Gaussians) with ids 00000, 00001, ... and a column `number`."""
     items = random_gaussians(count, dim, seed=seed, log_sigma=-1.5)
-    index = SearchIndex.create(
-        path, dim=dim, score=scores.create(score, **params), spread="diagonal"
-    )
+    index = SearchIndex.create(path, dim=dim, score=scores.create(score, **params), spread="diagonal")
     if count:
         index.add(items, {"number": list(range(count))}, ids=names(count))
     return index, items

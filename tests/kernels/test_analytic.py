@@ -41,9 +41,7 @@ def test_oracle_in_one_dimension_is_plain_quadrature():
         return stats.norm.pdf(z) / (1 + math.exp(10 * abs(0.4 + 0.5 * z) - 10))
 
     direct = integrate.quad(integrand, -9, 9, points=[-0.8], limit=200)[0]
-    assert match_probability(np.array([0.4]), np.array([0.25]), 10, 10) == pytest.approx(
-        direct, abs=1e-8
-    )
+    assert match_probability(np.array([0.4]), np.array([0.25]), 10, 10) == pytest.approx(direct, abs=1e-8)
 
 
 def test_oracle_is_the_mean_of_many_samples():
@@ -124,10 +122,7 @@ def test_vanishing_sigma_gives_the_plain_sigmoid():
 def test_all_pairs_equal_pairs_one_by_one(log_sigma):
     sides = [
         (g.mean, g.variance)
-        for g in (
-            random_gaussians(n, 24, seed=n, log_sigma=log_sigma, dtype=torch.float64)
-            for n in (5, 7)
-        )
+        for g in (random_gaussians(n, 24, seed=n, log_sigma=log_sigma, dtype=torch.float64) for n in (5, 7))
     ]
     together = analytic.log_match(*sides, A, B)
     spread_out = (sides[0][0][:, None], sides[0][1][:, None])
@@ -139,10 +134,7 @@ def test_all_pairs_equal_pairs_one_by_one(log_sigma):
 def test_compiled_pass_equals_the_differentiable_one(scale, dim, log_sigma):
     sides = [
         (g.mean, g.variance)
-        for g in (
-            random_gaussians(n, dim, seed=n, log_sigma=log_sigma, dtype=torch.float64)
-            for n in (6, 9)
-        )
+        for g in (random_gaussians(n, dim, seed=n, log_sigma=log_sigma, dtype=torch.float64) for n in (6, 9))
     ]
 
     def gather(flat):
@@ -159,9 +151,7 @@ def test_compiled_pass_equals_the_differentiable_one(scale, dim, log_sigma):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gradients_reach_everything(dim, log_sigma, close, sign):
     # wide pairs: the ends of the integral are held fixed, which costs as much as the rule's error
-    sides = [
-        random_gaussians(n, dim, seed=n, log_sigma=log_sigma, dtype=torch.float64) for n in (2, 3)
-    ]
+    sides = [random_gaussians(n, dim, seed=n, log_sigma=log_sigma, dtype=torch.float64) for n in (2, 3)]
     inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
     inputs += [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (6.0, 4.0)]
 

@@ -28,9 +28,7 @@ def direct(left, right):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_sums_equal_the_formula(dtype, q, g, dim, threads):
     left, right = sides(q, g, dim, dtype)
-    m, log_sum = compiled.kernel_sums(
-        compiled.pad(*left), compiled.pack(*compiled.pad(*right)), g, threads
-    )
+    m, log_sum = compiled.kernel_sums(compiled.pad(*left), compiled.pack(*compiled.pad(*right)), g, threads)
     expected = direct(left, right)
     close = 1e-5 if dtype == np.float32 else 1e-13
     np.testing.assert_allclose(m, expected[0], rtol=close)
@@ -43,9 +41,7 @@ def test_sums_hold_at_the_edge_of_the_safe_range(dtype):
     for level in (-edge, edge):
         left, right = sides(2, 5, 8, dtype, spread=0.0)
         left, right = ((m, (v * np.exp(level)).astype(dtype)) for m, v in (left, right))
-        m, log_sum = compiled.kernel_sums(
-            compiled.pad(*left), compiled.pack(*compiled.pad(*right)), 5, 1
-        )
+        m, log_sum = compiled.kernel_sums(compiled.pad(*left), compiled.pack(*compiled.pad(*right)), 5, 1)
         expected = direct(left, right)
         np.testing.assert_allclose(m, expected[0], rtol=1e-4)
         np.testing.assert_allclose(log_sum, expected[1], rtol=1e-4)

@@ -18,11 +18,7 @@ def loop_log_match(x, y, scale, shift, sign=1.0):
     out = torch.empty(len(x), len(y), dtype=x.dtype)
     for i, a in enumerate(x):
         for j, b in enumerate(y):
-            logs = [
-                torch.nn.functional.logsigmoid(sign * (shift - scale * (u - v).norm()))
-                for u in a
-                for v in b
-            ]
+            logs = [torch.nn.functional.logsigmoid(sign * (shift - scale * (u - v).norm())) for u in a for v in b]
             out[i, j] = torch.logsumexp(torch.stack(logs), 0) - math.log(len(logs))
     return out
 
@@ -62,9 +58,7 @@ def test_nll_gradients_reach_samples_scale_and_shift():
     inputs = [samples(2, 3, 4, 0).requires_grad_(), samples(3, 2, 4, 1).requires_grad_()]
     inputs += [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (2.0, 3.0)]
     sign = torch.tensor([[1.0, -1, -1], [-1, 1, 1]], dtype=torch.float64)
-    assert torch.autograd.gradcheck(
-        lambda x, y, a, b: sampled.pair_nll(x, y, sign, a, b), inputs, rtol=1e-4
-    )
+    assert torch.autograd.gradcheck(lambda x, y, a, b: sampled.pair_nll(x, y, sign, a, b), inputs, rtol=1e-4)
 
 
 def test_gradient_weights_are_the_exact_form_of_equation_5():
@@ -98,11 +92,7 @@ def test_samples_depend_on_position_not_on_how_rows_are_cut():
 def test_sides_seeds_and_chunks_have_streams_of_their_own():
     items = random_gaussians(40, 6, seed=0)
     flat = items[[0] * 40]  # the same Gaussian everywhere: equal draws would show a shared stream
-    draws = [
-        sampled.draw(flat, slice(0, 40), 2, seed=seed, side=side)
-        for seed in (0, 1)
-        for side in ("query", "item")
-    ]
+    draws = [sampled.draw(flat, slice(0, 40), 2, seed=seed, side=side) for seed in (0, 1) for side in ("query", "item")]
     numbers = torch.cat([d.flatten() for d in draws])
     assert len(numbers.unique()) > 0.999 * len(numbers)
 

@@ -42,9 +42,7 @@ def test_merging_blocks_keeps_ties_by_id(seed, items, k):
 def test_products_equal_numpy(threads):
     rng = np.random.default_rng(0)
     items, query, own = (rng.standard_normal(s).astype(np.float32) for s in ((50, 9), 9, 50))
-    np.testing.assert_allclose(
-        topk.products(items, query, own, threads), items @ query + own, rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(topk.products(items, query, own, threads), items @ query + own, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("rows", "threads"), [(0, 2), (1, 3), (10, 3), (10, 20)])

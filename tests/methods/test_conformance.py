@@ -50,9 +50,7 @@ def test_its_fields_rebuild_it(name):
 def test_whole_numbers_do_for_its_settings(name):
     """`--set method.scale=20` is JSON's 20, not 20.0."""
     fields = dataclasses.asdict(methods.create(name))
-    whole = {
-        k: int(v) for k, v in fields.items() if isinstance(v, float) and v == int(v) and v != 0
-    }
+    whole = {k: int(v) for k, v in fields.items() if isinstance(v, float) and v == int(v) and v != 0}
     method = methods.create(name, **whole)
     terms = method.objective()(embedded(method, 1), embedded(method, 2), MATCHES, generator())
     assert bool(terms.total.isfinite())

@@ -58,9 +58,7 @@ def test_an_item_is_no_pair_with_itself_even_where_its_own_caption_is_false():
 
 def test_an_item_alone_has_no_pairs():
     one = gaussians(n=1)
-    terms = methods.create("hib").objective()(
-        one, one, torch.ones(1, 1, dtype=torch.bool), generator()
-    )
+    terms = methods.create("hib").objective()(one, one, torch.ones(1, 1, dtype=torch.bool), generator())
     assert terms.values["match"].item() == 0
 
 

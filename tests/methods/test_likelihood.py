@@ -31,9 +31,7 @@ def test_matches_get_minus_log_p_and_others_minus_log_one_minus_p(method):
         for m in everyone
     )
     assert torch.allclose((-yes).exp() + (-no).exp(), torch.ones_like(yes), atol=1e-9)
-    mixed = pair_nll(
-        *sides, EYE, scale=8.0, shift=6.0, method=method, generator=torch.Generator().manual_seed(0)
-    )
+    mixed = pair_nll(*sides, EYE, scale=8.0, shift=6.0, method=method, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(mixed, torch.where(EYE, yes, no))
 
 
@@ -52,9 +50,7 @@ def test_gradients_reach_mean_sigma_scale_and_shift(method):
     inputs += [torch.tensor(v, requires_grad=True) for v in (8.0, 6.0)]
     left, right = Gaussian(*inputs[:2]), Gaussian(*inputs[2:4])
     generator = torch.Generator().manual_seed(0)
-    loss = pair_nll(
-        left, right, EYE, scale=inputs[4], shift=inputs[5], method=method, generator=generator
-    ).sum()
+    loss = pair_nll(left, right, EYE, scale=inputs[4], shift=inputs[5], method=method, generator=generator).sum()
     for grad in torch.autograd.grad(loss, inputs):
         assert torch.isfinite(grad).all()
         assert grad.abs().sum() > 0
@@ -66,9 +62,7 @@ def test_gradcheck(method):
     inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
 
     def run(m1, l1, m2, l2):
-        return pair_nll(
-            Gaussian(m1, l1), Gaussian(m2, l2), EYE, scale=4.0, shift=2.0, method=method
-        )
+        return pair_nll(Gaussian(m1, l1), Gaussian(m2, l2), EYE, scale=4.0, shift=2.0, method=method)
 
     assert torch.autograd.gradcheck(run, inputs, rtol=1e-3)
 
@@ -76,12 +70,8 @@ def test_gradcheck(method):
 def test_points_may_stand_on_either_side():
     images, captions = batch()
     points = captions.sample(5, torch.Generator().manual_seed(1))
-    out = pair_nll(
-        images, points, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(0)
-    )
-    same = pair_nll(
-        images.sample(7, torch.Generator().manual_seed(0)), points, EYE, scale=8.0, shift=6.0
-    )
+    out = pair_nll(images, points, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(0))
+    same = pair_nll(images.sample(7, torch.Generator().manual_seed(0)), points, EYE, scale=8.0, shift=6.0)
     assert torch.equal(out, same)
 
 
@@ -101,10 +91,7 @@ def test_matches_and_bool_matrices_agree():
 
 def test_the_generator_decides_the_samples():
     sides = batch()
-    runs = [
-        pair_nll(*sides, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(s))
-        for s in (0, 0, 1)
-    ]
+    runs = [pair_nll(*sides, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
     assert torch.equal(runs[0], runs[1])
     assert not torch.equal(runs[0], runs[2])
 

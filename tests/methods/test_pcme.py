@@ -81,9 +81,7 @@ def test_kl_of_an_isotropic_item_is_that_of_a_diagonal_one():
 def test_uniformity_against_a_loop_and_its_order():
     x = gaussians(n=6, seed=4).mean
     pairs = [(i, j) for i in range(6) for j in range(i)]
-    expected = math.log(
-        sum(math.exp(-2 * float((x[i] - x[j]).square().sum())) for i, j in pairs) / len(pairs)
-    )
+    expected = math.log(sum(math.exp(-2 * float((x[i] - x[j]).square().sum())) for i, j in pairs) / len(pairs))
     assert math.isclose(float(uniformity(x)), expected, rel_tol=1e-9)
     assert float(uniformity(x)) < float(uniformity(x[:1].expand(6, 4).contiguous())) == 0.0
 
@@ -179,8 +177,6 @@ def test_breadth_reaches_sigma_and_nothing_else_of_the_items():
     images.log_sigma.requires_grad_()
     objective = methods.create("pcme-overlap").objective().double()
     term = objective(images, captions, MATCHES, generator()).values["breadth"]
-    on_mean, on_sigma = torch.autograd.grad(
-        term, (images.mean, images.log_sigma), allow_unused=True
-    )
+    on_mean, on_sigma = torch.autograd.grad(term, (images.mean, images.log_sigma), allow_unused=True)
     assert on_mean is None
     assert float(on_sigma.abs().sum()) > 0

@@ -65,9 +65,7 @@ def test_the_loss_against_a_loop(positives, soft):
     )
     assert math.isclose(terms.values["kl"].item(), kl / 20, rel_tol=1e-6)
     parts = [terms.values[name].item() for name in ("match", "pseudo", "kl")]
-    assert math.isclose(
-        terms.total.item(), parts[0] + 0.1 * parts[1] + 0.0064 * parts[2], rel_tol=1e-6
-    )
+    assert math.isclose(terms.total.item(), parts[0] + 0.1 * parts[1] + 0.0064 * parts[2], rel_tol=1e-6)
 
 
 def test_the_distance_is_what_samples_have_on_average():
@@ -97,9 +95,7 @@ def test_mixing_is_a_function_of_its_generator_and_leaves_the_batch_alone():
     pixels = torch.randint(0, 256, (5, 3, 8, 8), generator=generator(), dtype=torch.uint8)
     before = pixels.clone()
     method = methods.create("pcme++", mixing=0.9)
-    first, again, other = (
-        method.mixed(pixels, MATCHES, np.random.default_rng(seed)) for seed in (3, 3, 4)
-    )
+    first, again, other = (method.mixed(pixels, MATCHES, np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], other[0])
     assert torch.equal(pixels, before)
@@ -116,9 +112,7 @@ def test_without_mixing_the_batch_is_what_it_was():
 
 def test_a_quarter_of_the_images_is_mixed():
     pixels = torch.arange(200, dtype=torch.uint8)[:, None, None, None].expand(200, 3, 6, 6)
-    images, truth = methods.create("pcme++").mixed(
-        pixels, torch.eye(200, dtype=torch.bool), np.random.default_rng(0)
-    )
+    images, truth = methods.create("pcme++").mixed(pixels, torch.eye(200, dtype=torch.bool), np.random.default_rng(0))
     changed = (images != pixels).flatten(1).any(1)
     assert 25 < int(changed.sum()) < 75
     assert torch.equal((truth != torch.eye(200)).any(1), changed)

@@ -20,9 +20,7 @@ def best(image, caption):
 def test_the_diagonal_reproduces_the_original(k, negatives):
     """The authors' code: mean over B² of all hinges, or over B of the largest, both ways."""
     images, captions = several(k=k, seed=1), several(k=k, seed=2)
-    method = methods.create(
-        "pvse", embeddings=k, negatives=negatives, positives="diagonal", warm_start=0.0
-    )
+    method = methods.create("pvse", embeddings=k, negatives=negatives, positives="diagonal", warm_start=0.0)
     s = [[best(image, caption) for caption in captions.x] for image in images.x]
     total = 0.0
     for i in range(5):
@@ -67,9 +65,7 @@ def test_mmd_against_a_loop():
 
 
 def test_the_weights_are_the_authors():
-    terms = methods.create("pvse").objective()(
-        several(seed=1), several(seed=2), MATCHES, generator()
-    )
+    terms = methods.create("pvse").objective()(several(seed=1), several(seed=2), MATCHES, generator())
     rank, spread, mmd = (terms.values[name].item() for name in ("rank", "diversity", "mmd"))
     assert math.isclose(terms.total.item(), rank + 0.1 * spread + 0.01 * mmd, rel_tol=1e-6)
 

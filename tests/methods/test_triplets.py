@@ -101,10 +101,7 @@ def test_roles():
 
 def test_the_best_cosine_against_a_loop():
     images, captions = several(k=3, seed=1), several(n=4, k=2, seed=2)
-    expected = [
-        [max(cosine(x, y) for x in image for y in caption) for caption in captions.x]
-        for image in images.x
-    ]
+    expected = [[max(cosine(x, y) for x in image for y in caption) for caption in captions.x] for image in images.x]
     torch.testing.assert_close(best_cosine(images, captions), torch.tensor(expected).double())
 
 

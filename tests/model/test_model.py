@@ -29,13 +29,10 @@ def test_pictures_come_as_paths_images_or_tensors(model, tmp_path):
 
 @pytest.mark.parametrize("crop", ["none", "centre"])
 def test_tensors_of_any_size_go_through_the_transform(model, crop):
-    other = Model(
-        TINY.changed([f"augment.crop={crop}"]), model.vocab, model.captions.words.words.weight
-    )
+    other = Model(TINY.changed([f"augment.crop={crop}"]), model.vocab, model.captions.words.words.weight)
     drawn = torch.Generator().manual_seed(0)
     pixels = [
-        torch.randint(256, (3, *size), dtype=torch.uint8, generator=drawn)
-        for size in ((16, 16), (40, 30), (5, 70))
+        torch.randint(256, (3, *size), dtype=torch.uint8, generator=drawn) for size in ((16, 16), (40, 30), (5, 70))
     ]
     images = [Image.fromarray(tensor.permute(1, 2, 0).numpy()) for tensor in pixels[1:]]
     embedded = other.encode_images([*pixels, *images])

@@ -58,9 +58,7 @@ def test_towers_of_transformers_come_along(tmp_path):
     model.save_pretrained(tmp_path / "hub")
     (tmp_path / "clip").rename(tmp_path / "gone")
     again = Model.from_pretrained(tmp_path / "hub")
-    assert torch.equal(
-        model.encode_captions(["a bird"]).mean, again.encode_captions(["a bird"]).mean
-    )
+    assert torch.equal(model.encode_captions(["a bird"]).mean, again.encode_captions(["a bird"]).mean)
     assert "It knows" not in (tmp_path / "hub" / "README.md").read_text()
 
 
@@ -100,9 +98,7 @@ def test_the_card_has_the_metrics_of_all_directions(model, tmp_path):
     assert "| t2i | 25.00 | 12.50 |" in text
 
 
-@pytest.mark.parametrize(
-    "figures", [{"i2t": 0.5}, {"i2t": {"a": "b"}}, {"i2t": {"a": float("nan")}}, [1]]
-)
+@pytest.mark.parametrize("figures", [{"i2t": 0.5}, {"i2t": {"a": "b"}}, {"i2t": {"a": float("nan")}}, [1]])
 def test_wrong_figures_are_refused_before_anything_is_written(model, tmp_path, figures):
     with pytest.raises(ConfigError, match=r"figures: must be \{direction"):
         model.save_pretrained(tmp_path / "hub", figures=figures)

@@ -19,9 +19,7 @@ def test_against_a_loop():
     mask = torch.tensor([[True] * 4, [True, True, False, False], [True, False, False, False]])
     for row in range(3):
         kept = [sites[row, s] for s in range(4) if mask[row, s]]
-        logits = [
-            (attention.outer.weight @ torch.tanh(attention.inner.weight @ x))[0] for x in kept
-        ]
+        logits = [(attention.outer.weight @ torch.tanh(attention.inner.weight @ x))[0] for x in kept]
         largest = max(logits)
         shares = [torch.exp(value - largest) for value in logits]
         expected = sum(w * x for w, x in zip(shares, kept, strict=True)) / sum(shares)
@@ -70,7 +68,5 @@ def test_several_attentions_are_as_many_single_ones():
     found = several(sites, mask)
     for k in range(3):
         one = made()
-        one.load_state_dict(
-            {"inner.weight": several.inner.weight, "outer.weight": several.outer.weight[k : k + 1]}
-        )
+        one.load_state_dict({"inner.weight": several.inner.weight, "outer.weight": several.outer.weight[k : k + 1]})
         assert torch.allclose(found[:, k], one(sites, mask), atol=1e-12)

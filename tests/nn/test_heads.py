@@ -82,13 +82,9 @@ def test_log_sigma_is_a_plain_sum_about_its_start():
 
 
 def test_a_sentence_vector_is_the_base_itself():
-    head = MeanHead(
-        HeadSizes(6, 8, project=False), HeadOptions(8, mean_attention=False), generator()
-    )
+    head = MeanHead(HeadSizes(6, 8, project=False), HeadOptions(8, mean_attention=False), generator())
     local, pooled = inputs(pooled=8)
-    assert torch.allclose(
-        head(local, pooled, None), F.normalize(F.layer_norm(pooled, (8,)), dim=-1), atol=1e-6
-    )
+    assert torch.allclose(head(local, pooled, None), F.normalize(F.layer_norm(pooled, (8,)), dim=-1), atol=1e-6)
 
 
 def test_isotropic_has_one_number_an_item():
@@ -159,9 +155,7 @@ def test_one_point_is_the_mean():
     assert torch.allclose(mean(local, pooled, mask), point(local, pooled, mask).x[:, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"points": 0}, {"points": 2}, {"points": 2, "mean_attention": False}]
-)
+@pytest.mark.parametrize("wrong", [{"points": 0}, {"points": 2}, {"points": 2, "mean_attention": False}])
 def test_several_points_that_make_no_sense_are_refused(wrong):
     """Two points with a sigma, or from no attention."""
     kind = {"covariance": "none"} if "mean_attention" in wrong else {}

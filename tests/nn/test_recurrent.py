@@ -58,9 +58,7 @@ def test_the_order_of_the_batch_does_not_change_a_sentence():
     words = torch.randn(6, 5, 3, generator=generator(1), dtype=torch.float64)
     lengths = torch.tensor([2, 5, 1, 3, 5, 4])
     order = torch.tensor([4, 2, 0, 5, 1, 3])
-    assert torch.allclose(
-        gru(words, lengths)[:, order], gru(words[order], lengths[order]), atol=1e-12
-    )
+    assert torch.allclose(gru(words, lengths)[:, order], gru(words[order], lengths[order]), atol=1e-12)
 
 
 def test_both_halves_depend_on_the_words():

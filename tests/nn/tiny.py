@@ -18,9 +18,7 @@ TEXT = {
 
 
 def clip():
-    config = transformers.CLIPConfig(
-        text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE, projection_dim=8
-    )
+    config = transformers.CLIPConfig(text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE, projection_dim=8)
     return transformers.CLIPModel(config)
 
 
@@ -43,9 +41,7 @@ def clip_text():
 
 
 def chinese_clip():
-    config = transformers.ChineseCLIPConfig(
-        text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE, projection_dim=8
-    )
+    config = transformers.ChineseCLIPConfig(text_config=HIDDEN | TEXT, vision_config=HIDDEN | PICTURE, projection_dim=8)
     return transformers.ChineseCLIPModel(config)
 
 
@@ -73,16 +69,12 @@ def dinov2():
 
 
 def convnext():
-    config = transformers.ConvNextConfig(
-        hidden_sizes=[4, 8, 16], depths=[1, 2, 1], num_stages=3, patch_size=2
-    )
+    config = transformers.ConvNextConfig(hidden_sizes=[4, 8, 16], depths=[1, 2, 1], num_stages=3, patch_size=2)
     return transformers.ConvNextModel(config)
 
 
 def resnet():
-    config = transformers.ResNetConfig(
-        embedding_size=4, hidden_sizes=[8, 16], depths=[1, 2], layer_type="basic"
-    )
+    config = transformers.ResNetConfig(embedding_size=4, hidden_sizes=[8, 16], depths=[1, 2], layer_type="basic")
     return transformers.ResNetModel(config)
 
 
@@ -94,9 +86,7 @@ def efficientnet():
 
 
 def mobilenet():
-    config = transformers.MobileNetV2Config(
-        image_size=32, depth_multiplier=0.1, finegrained_output=False
-    )
+    config = transformers.MobileNetV2Config(image_size=32, depth_multiplier=0.1, finegrained_output=False)
     return transformers.MobileNetV2Model(config)
 
 
@@ -122,9 +112,7 @@ def roberta():
 
 
 def t5():
-    config = transformers.T5Config(
-        d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=len(WORDS)
-    )
+    config = transformers.T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=len(WORDS))
     return transformers.T5Model(config)
 
 
@@ -132,9 +120,7 @@ def tokeniser():
     ids = {word: number for number, word in enumerate(WORDS)}
     words = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    words.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
-    )
+    words.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=words, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
         unk_token="<unk>", model_max_length=9,

@@ -62,17 +62,13 @@ def test_a_folder_that_is_not_there_is_an_error_to_mend(tmp_path):
         plots.save(drawn(), tmp_path / "none" / "bins")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.001, "0.001"), (1, "1"), (1000, "1000"), (1e4, "10k"), (2e7, "20M")]
-)
+@pytest.mark.parametrize(("value", "text"), [(0.001, "0.001"), (1, "1"), (1000, "1000"), (1e4, "10k"), (2e7, "20M")])
 def test_ticks_are_short(value, text):
     assert style._plain_number(value, 0) == text
 
 
 def run(code):
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_without_matplotlib_one_is_told_what_to_install():

@@ -135,8 +135,6 @@ def test_an_index_is_filled_searched_and_described_by_another_process(work, answ
     )
     assert sorted(hit["id"] for hit in hits["hits"]) == sorted(f"test-{n}" for n in (0, 3, 6, 9))
     assert all(hit["match_probability"] > 0.1 for hit in hits["hits"])
-    described, again, _ = pcme(
-        work, "index describe squares", "search squares red --k 4", "index verify squares"
-    )
+    described, again, _ = pcme(work, "index describe squares", "search squares red --k 4", "index verify squares")
     assert "flock-manhattan" in json.dumps(described)
     assert again["hits"] == hits["hits"]

@@ -243,11 +243,7 @@ def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
     ]
     recipe = get(name).changed(["dim=32", "augment.views=2", *short])
     train(recipe, tmp_path / "run", data_root=root, workers=0)
-    records = [
-        json.loads(line)
-        for line in (tmp_path / "run/metrics.jsonl").read_text().split("\n")
-        if line
-    ]
+    records = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().split("\n") if line]
     steps = [record["loss"] for record in records if "loss" in record]
     assert len(steps) >= 2
     assert all(map(math.isfinite, steps))

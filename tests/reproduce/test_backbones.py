@@ -10,9 +10,7 @@ from tests.training.trained import same_run
 
 
 def recipe(kind, *changes, seed=0):
-    return WITH_LABELS.recipe(
-        WITH_LABELS.assignments({"kind": kind}, changes, quick=True), seed=seed
-    )
+    return WITH_LABELS.recipe(WITH_LABELS.assignments({"kind": kind}, changes, quick=True), seed=seed)
 
 
 @pytest.fixture

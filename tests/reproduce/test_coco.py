@@ -47,9 +47,7 @@ def test_the_5k_table_of_a_small_coco(coco, tmp_path):
 
 
 @pytest.mark.parametrize("experiment", ["coco-5k", "pmrp"])
-def test_plausible_matches_without_labels_are_refused_before_anything_is_trained(
-    coco, tmp_path, experiment
-):
+def test_plausible_matches_without_labels_are_refused_before_anything_is_trained(coco, tmp_path, experiment):
     (coco / "annotations" / "instances_val2014.json").unlink()
 
     def never(job):

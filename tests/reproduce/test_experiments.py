@@ -90,10 +90,5 @@ def test_all_of_aviary_shares_its_runs(tmp_path):
     jobs = runs_of("aviary", tmp_path)
     assert len(jobs) <= 35
     assert len({job.folder for job in jobs}) == len(jobs)
-    rows = sum(
-        len(table.rows)
-        for name, world in CASES
-        if world == "aviary"
-        for table in tables(name, world)
-    )
+    rows = sum(len(table.rows) for name, world in CASES if world == "aviary" for table in tables(name, world))
     assert rows > 2 * len(jobs)

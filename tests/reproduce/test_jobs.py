@@ -51,9 +51,7 @@ def test_a_job_is_trained_and_measured_once(tmp_path, trainings):
     perform(own)
     perform(own)
     assert (trainings.count, own.missing) == (1, [])
-    more = replace(
-        own, measurements=(MEASUREMENT, Measurement("retrieval", "unseen", Scoring("w2")))
-    )
+    more = replace(own, measurements=(MEASUREMENT, Measurement("retrieval", "unseen", Scoring("w2"))))
     perform(more)
     done = JobState.read(own.folder)
     assert trainings.count == 1

@@ -27,9 +27,7 @@ def gaussians(dof):
 
 def test_retrieval_is_that_of_the_evaluation_and_the_mean_of_both_ways(gaussians):
     part = gaussians.embedded
-    expected = retrieval(
-        gaussians.model.score(), part.images, part.captions, part.dataset.matches()
-    )
+    expected = retrieval(gaussians.model.score(), part.images, part.captions, part.dataset.matches())
     found = measure(Measurement("retrieval", "unseen", OWN), gaussians)
     for way, figures in expected.items():
         assert {f"{way} {name}": value for name, value in figures.items()}.items() <= found.items()

@@ -151,9 +151,7 @@ def test_all_is_what_the_setup_allows():
 def test_an_experiment_of_other_data_says_what_to_bring_and_type():
     with pytest.raises(ConfigError, match="MS-COCO") as caught:
         select(["table3"], SETUPS["aviary"])
-    assert "pcme reproduce table3 --data coco --data-root PATH --set image.weights" in str(
-        caught.value
-    )
+    assert "pcme reproduce table3 --data coco --data-root PATH --set image.weights" in str(caught.value)
     with pytest.raises(ConfigError, match='Did you mean "table3"'):
         select(["tabel3"], SETUPS["aviary"])
 

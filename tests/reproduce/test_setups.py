@@ -12,8 +12,7 @@ from pcme.reproduce.setups import SETUPS, find_setup
 def test_a_row_gets_the_parameters_of_the_setup_that_its_method_has():
     cub = SETUPS["cub"]
     pvse, pcme, mu = (
-        cub.recipe(cub.assignments({"kind": kind}, quick=False)).method.params
-        for kind in ("pvse", "pcme", "pcme-mu")
+        cub.recipe(cub.assignments({"kind": kind}, quick=False)).method.params for kind in ("pvse", "pcme", "pcme-mu")
     )
     shared = {"positives": "diagonal", "attention_hidden": 128}
     assert pvse == mu == shared

@@ -25,9 +25,7 @@ def test_a_column_that_the_paper_does_not_have_stands_alone():
     assert header == "|  | i2t R-P | log σ |"
 
 
-@pytest.mark.parametrize(
-    ("values", "text"), [((0.5,), "50.0"), ((), "–"), ((None,), "–"), ((0.1, 0.3), "20.0 ± 14.1")]
-)
+@pytest.mark.parametrize(("values", "text"), [((0.5,), "50.0"), ((), "–"), ((None,), "–"), ((0.1, 0.3), "20.0 ± 14.1")])
 def test_spread(values, text):
     assert spread(values, Column("", "")) == text
 

@@ -95,9 +95,7 @@ def loop_pmrp(scores, query_labels, gallery_labels, radii, drop):
     keep = [item for item, label in enumerate(gallery_labels) if any(label) or not drop]
     for row, query in zip(scores, query_labels, strict=True):
         order = [item for item in ordered(list(row)) if item in keep]
-        distance = {
-            i: sum(a != b for a, b in zip(query, gallery_labels[i], strict=True)) for i in keep
-        }
+        distance = {i: sum(a != b for a, b in zip(query, gallery_labels[i], strict=True)) for i in keep}
         shares = []
         for radius in radii:
             right = {item for item in keep if distance[item] <= radius}
@@ -240,9 +238,7 @@ def test_a_truncated_ranking_that_is_deep_enough_gives_the_same(problem):
         head = Ranking.from_scores(scores, k=depth)
         np.testing.assert_array_equal(recall(head, matches, depth), recall(full, matches, depth))
         ranks = median_rank(full, matches)
-        np.testing.assert_array_equal(
-            median_rank(head, matches), np.where(ranks > depth, np.inf, ranks)
-        )
+        np.testing.assert_array_equal(median_rank(head, matches), np.where(ranks > depth, np.inf, ranks))
         if depth >= matches.counts.max():
             np.testing.assert_array_equal(r_precision(head, matches), r_precision(full, matches))
             np.testing.assert_array_equal(map_at_r(head, matches), map_at_r(full, matches))
@@ -344,9 +340,7 @@ def test_rankings_that_are_too_short(metric, message, size):
 def test_a_ranking_too_short_for_pmrp():
     head = Ranking.from_scores(PLAUSIBLE, k=5)
     np.testing.assert_allclose(pmrp(head, QUERY_LABELS, GALLERY_LABELS, within=1), PMRP[1])
-    with pytest.raises(
-        DataError, match="PMRP: the ranking is too short, it keeps 5 of 8 items, 7 are needed"
-    ):
+    with pytest.raises(DataError, match="PMRP: the ranking is too short, it keeps 5 of 8 items, 7 are needed"):
         pmrp(head, QUERY_LABELS, GALLERY_LABELS)
     six = Ranking.from_scores(PLAUSIBLE, k=6)  # holds the unlabelled item 2, hence 5 that count
     with pytest.raises(DataError, match="keeps 6 of 8 items, 6 are needed"):
@@ -498,10 +492,7 @@ class Karpathy5K:
         """The ranking of some gallery items for some queries, and the same as lists of COCO ids."""
         other = "caption" if side == "image" else "image"
         left, right = self.vectors[side][queries], self.vectors[other][gallery]
-        blocks = [
-            Ranking.from_scores(left[i : i + 500] @ right.T, k=depth)
-            for i in range(0, len(left), 500)
-        ]
+        blocks = [Ranking.from_scores(left[i : i + 500] @ right.T, k=depth) for i in range(0, len(left), 500)]
         ranking = Ranking.cat(blocks)
         found = self.ids[other][gallery][ranking.ids.numpy()].tolist()
         return ranking, dict(zip(self.ids[side][queries].tolist(), found, strict=True))
@@ -558,9 +549,7 @@ def test_eccv_caption_agrees_on_map_at_r_and_r_precision(coco, top_50, capsys):
     capsys.readouterr()  # its progress bars
     for direction, side in SIDES.items():
         queries, matches = coco.matches(side, coco.eccv.eccv_gts[direction])
-        assert (len(queries), len(matches.indices)) == {"i2t": (1261, 22550), "t2i": (1332, 11279)}[
-            direction
-        ]
+        assert (len(queries), len(matches.indices)) == {"i2t": (1261, 22550), "t2i": (1332, 11279)}[direction]
         ranking = top_50[direction][0][queries]
         for name, metric in (("eccv_map_at_r", map_at_r), ("eccv_rprecision", r_precision)):
             ours = metric(ranking, matches).mean()

@@ -83,9 +83,7 @@ def test_the_order_is_by_score_then_id(scores, data):
     depth = data.draw(st.integers(1, scores.shape[1]))
     ranking = Ranking.from_scores(scores, k=depth)
     assert ranking.ids.tolist() == [ordered(row)[:depth] for row in scores.tolist()]
-    np.testing.assert_array_equal(
-        ranking.scores, np.take_along_axis(scores, ranking.ids.numpy(), axis=1)
-    )
+    np.testing.assert_array_equal(ranking.scores, np.take_along_axis(scores, ranking.ids.numpy(), axis=1))
 
 
 @quick
@@ -230,9 +228,7 @@ def test_it_cannot_be_changed():
         Ranking.from_scores(SCORES).gallery_size = 3
 
 
-@pytest.mark.parametrize(
-    "rows", [slice(1, 3), slice(None, None, -1), slice(0, 4, 2), [2, 0, 2], [-1], np.array([3])]
-)
+@pytest.mark.parametrize("rows", [slice(1, 3), slice(None, None, -1), slice(0, 4, 2), [2, 0, 2], [-1], np.array([3])])
 def test_rows(rows):
     part = Ranking.from_scores(SCORES, k=3)[rows]
     assert part.ids.tolist() == np.array(ORDER)[rows][:, :3].tolist()

@@ -37,9 +37,7 @@ def integral(f, pair):
     """∫ f over where either density lives, split at both means and their spreads."""
     m1, s1, m2, s2 = pair
     ends = sorted({m + r * s for m, s in ((m1, s1), (m2, s2)) for r in (-14, -3, 0, 3, 14)})
-    return math.fsum(
-        integrate.quad(f, a, b, epsabs=1e-14, epsrel=1e-12, limit=200)[0] for a, b in pairwise(ends)
-    )
+    return math.fsum(integrate.quad(f, a, b, epsabs=1e-14, epsrel=1e-12, limit=200)[0] for a, b in pairwise(ends))
 
 
 def log_density(x, mean, sigma):
@@ -49,8 +47,7 @@ def log_density(x, mean, sigma):
 def mean_distance(pair):
     m1, s1, m2, s2 = pair
     first, second = (
-        integral(lambda x, m=m, s=s: x * math.exp(log_density(x, m, s)), pair)
-        for m, s in ((m1, s1), (m2, s2))
+        integral(lambda x, m=m, s=s: x * math.exp(log_density(x, m, s)), pair) for m, s in ((m1, s1), (m2, s2))
     )
     return -((first - second) ** 2)
 
@@ -149,9 +146,7 @@ def test_in_one_dimension_it_is_the_integral(name, pair):
 @pytest.mark.parametrize("name", sorted(set(DEFINITIONS) - {"overlap"}))
 def test_in_d_dimensions_it_is_the_sum_over_dimensions(name):
     queries, gallery = items(*(p[:2] for p in PAIRS)), items(*(p[2:] for p in PAIRS))
-    whole = create(name)(
-        Gaussian(queries.mean.T, queries.log_sigma.T), Gaussian(gallery.mean.T, gallery.log_sigma.T)
-    )
+    whole = create(name)(Gaussian(queries.mean.T, queries.log_sigma.T), Gaussian(gallery.mean.T, gallery.log_sigma.T))
     expected = math.fsum(DEFINITIONS[name](pair) for pair in PAIRS)
     assert whole.item() == pytest.approx(expected, rel=1e-8)
 
@@ -198,9 +193,7 @@ def test_w2_is_the_bures_distance(sides):
         cross = scipy.linalg.sqrtm(root @ c2 @ root)
         return ((m1 - m2) ** 2).sum() + np.trace(c1 + c2 - 2 * cross).real
 
-    parts = [
-        [(m, c) for m, c in zip(s.mean.numpy(), covariance(s).numpy(), strict=True)] for s in sides
-    ]
+    parts = [[(m, c) for m, c in zip(s.mean.numpy(), covariance(s).numpy(), strict=True)] for s in sides]
     expected = [[-squared(*p, *q) for q in parts[1]] for p in parts[0]]
     close(create("w2")(*sides), torch.tensor(expected))
 

@@ -20,10 +20,7 @@ numbers = st.tuples(st.floats(-2, 2), st.floats(-2, 1))
 
 def queries(seed, rows=1):
     """Three embeddings."""
-    return [
-        random_gaussians(rows, 3, seed=seed + i, log_sigma=-1.0, spread=0.5, dtype=torch.float64)
-        for i in range(3)
-    ]
+    return [random_gaussians(rows, 3, seed=seed + i, log_sigma=-1.0, spread=0.5, dtype=torch.float64) for i in range(3)]
 
 
 def alike(left, right):
@@ -38,8 +35,7 @@ def p_of(query, **options):
 @given(st.lists(numbers, min_size=2, max_size=4))
 def test_the_product_is_that_of_the_densities(parts):
     gaussians = [
-        Gaussian(torch.tensor([[m]], dtype=torch.float64), torch.tensor([[s]], dtype=torch.float64))
-        for m, s in parts
+        Gaussian(torch.tensor([[m]], dtype=torch.float64), torch.tensor([[s]], dtype=torch.float64)) for m, s in parts
     ]
     found = product(gaussians)
 

@@ -94,9 +94,7 @@ def test_a_matrix_in_the_type_of_the_embeddings(score, dtype):
 @over("score", SCORES)
 def test_embeddings_with_a_history_are_ranked_too(score):
     queries, gallery = random_gaussians(9, 6, seed=1), random_gaussians(1800, 6, seed=2)
-    with_history = [
-        Gaussian(s.mean.requires_grad_(), s.log_sigma.requires_grad_()) for s in (queries, gallery)
-    ]
+    with_history = [Gaussian(s.mean.requires_grad_(), s.log_sigma.requires_grad_()) for s in (queries, gallery)]
     assert not score(*with_history).requires_grad
     assert score.topk(*with_history, k=3).ids.shape == (9, 3)
 
@@ -198,18 +196,14 @@ def test_far_from_the_origin_samples_keep_their_digits(score):
 def test_it_follows_the_order_of_the_gallery(score):
     queries, gallery = sides()
     order = torch.randperm(len(gallery), generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(
-        score(queries, gallery[order]), score(queries, gallery)[:, order], rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(score(queries, gallery[order]), score(queries, gallery)[:, order], rtol=1e-5, atol=1e-5)
 
 
 @over("score", FORMULAS)
 def test_it_follows_the_order_of_the_queries(score):
     queries, gallery = sides()
     order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(
-        score(queries[order], gallery), score(queries, gallery)[order], rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(score(queries[order], gallery), score(queries, gallery)[order], rtol=1e-5, atol=1e-5)
 
 
 @over("score", SCORES)
@@ -248,10 +242,7 @@ EXTREMES = {"-13": [-13.0], "0": [0.0], "3": [3.0], "mixed": [-13.0, 0.0, 3.0]}
 )
 @over("score", SCORES)
 def test_it_is_finite_at_any_sane_spread(score, kinds, dtype):
-    queries, gallery = (
-        spread_out(n, EXTREMES[kind], dtype, seed=n)
-        for n, kind in zip((4, 300), kinds, strict=True)
-    )
+    queries, gallery = (spread_out(n, EXTREMES[kind], dtype, seed=n) for n, kind in zip((4, 300), kinds, strict=True))
     gallery = Gaussian.cat([gallery, queries])  # coinciding means, and copies of the query itself
     full = score(queries, gallery)
     assert full.isfinite().all()
@@ -455,9 +446,7 @@ def test_top_k_is_the_head_of_the_full_ranking(score, size, dtype):
     q, g, dim, k = size
     queries = random_gaussians(q, dim, seed=3, dtype=dtype)
     gallery = random_gaussians(g, dim, seed=4, dtype=dtype)
-    assert_same_ranking(
-        score.topk(queries, gallery, k=k), Ranking.from_scores(score(queries, gallery), k)
-    )
+    assert_same_ranking(score.topk(queries, gallery, k=k), Ranking.from_scores(score(queries, gallery), k))
 
 
 @pytest.mark.usefixtures("eager_shortlist")
@@ -628,9 +617,7 @@ def test_the_unproven_shortlist_finds_nearly_all(score):
     fast = score.topk(queries, gallery, k=10, exact=False)
     found = (exact.ids[:, :, None] == fast.ids[:, None]).any(2).double().mean()
     assert found > 0.97
-    torch.testing.assert_close(
-        fast.scores, score(queries, gallery).gather(1, fast.ids), rtol=0, atol=0
-    )
+    torch.testing.assert_close(fast.scores, score(queries, gallery).gather(1, fast.ids), rtol=0, atol=0)
 
 
 # Sampling

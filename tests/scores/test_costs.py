@@ -69,9 +69,7 @@ def test_the_steps_of_the_density_kernel_are_those_in_its_source():
     fused_sums = [
         node
         for node in plain
-        if isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Add)
-        and isinstance(node.right, ast.BinOp)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.BinOp)
     ]
     assert len(plain) - len(fused_sums) == 4 * 6
     assert scores.create("elk").cost(ITEMS).work == 6 * DIM

@@ -27,6 +27,4 @@ def test_without_spread_it_is_a_sigmoid_of_the_squared_distance():
     queries, gallery = (random_gaussians(4, 8, seed=s, log_sigma=-13.0) for s in (1, 2))
     squared = torch.cdist(queries.mean, gallery.mean).square()
     found = scores.create("csd_prob")(queries, gallery)
-    torch.testing.assert_close(
-        found, torch.nn.functional.logsigmoid(5 - 5 * squared), rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(found, torch.nn.functional.logsigmoid(5 - 5 * squared), rtol=1e-4, atol=1e-5)

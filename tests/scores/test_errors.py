@@ -71,9 +71,7 @@ def test_a_point_that_is_not_finite_is_located(score):
 
 
 @every_way
-@pytest.mark.parametrize(
-    ("queries", "gallery"), [(torch.float32, torch.float64), (torch.float64, torch.float32)]
-)
+@pytest.mark.parametrize(("queries", "gallery"), [(torch.float32, torch.float64), (torch.float64, torch.float32)])
 @every_score
 def test_two_precisions_are_both_named(score, queries, gallery, way):
     with pytest.raises(ShapeError, match=rf"{queries}.*{gallery}"):

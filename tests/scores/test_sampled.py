@@ -15,10 +15,7 @@ def points(n, k, seed, length=None):
 @pytest.mark.parametrize(("j", "k"), [(1, 1), (2, 2), (4, 3)])
 def test_against_a_loop(j, k):
     queries, gallery = points(4, j, seed=1), points(6, k, seed=2)
-    expected = [
-        [-min(float((a - b).square().sum()) for a in x for b in y) for y in gallery.x]
-        for x in queries.x
-    ]
+    expected = [[-min(float((a - b).square().sum()) for a in x for b in y) for y in gallery.x] for x in queries.x]
     found = scores.create("nearest")(queries, gallery)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
 

@@ -68,9 +68,7 @@ def test_the_ids_are_those_of_topk(name):
     assert torch.equal(torch.tensor(np.array([one.scores for one in found])), ranking.scores)
 
 
-@pytest.mark.parametrize(
-    "name", ["csd", "csd_prob", "match_prob", "overlap", "elk", "bhattacharyya"]
-)
+@pytest.mark.parametrize("name", ["csd", "csd_prob", "match_prob", "overlap", "elk", "bhattacharyya"])
 def test_most_items_are_never_scored(name, monkeypatch):
     width = {"log_sigma": -3.6, "uneven": 0.1} if name == "match_prob" else {}
     items, queries = (clustered(n, seed=n, **width) for n in (COUNT, 12))

@@ -16,9 +16,7 @@ def subject(run):
 
 
 def test_hits_are_the_best_of_the_gallery_with_their_probability(subject):
-    p = np.exp(
-        np.asarray(subject.model.score()(subject.embedded.captions, subject.embedded.images))
-    )
+    p = np.exp(np.asarray(subject.model.score()(subject.embedded.captions, subject.embedded.images)))
     texts = list(subject.embedded.dataset.captions)
     for search in by_captions(subject, None, count=4, hits=3)[:-1]:
         row = p[texts.index(search.text)]
@@ -70,9 +68,7 @@ def test_probabilities_are_calibrated_where_a_confidence_is_given(subject, run):
     for before, after in zip(raw, calibrated, strict=True):
         assert [hit.id for hit in before.hits] == [hit.id for hit in after.hits]
         logs = np.log([hit.value for hit in before.hits])
-        assert [hit.value for hit in after.hits] == pytest.approx(
-            confidence.probability(logs), rel=1e-4
-        )
+        assert [hit.value for hit in after.hits] == pytest.approx(confidence.probability(logs), rel=1e-4)
     assert [s.expected for s in raw] != pytest.approx([s.expected for s in calibrated])
 
 

@@ -92,9 +92,7 @@ def make_index(folder, model):
     }
     index.add(pictures, known, ids=names)
     texts = list(split.captions[:24])
-    index.add(
-        texts, {"number": list(range(24))}, ids=[f"text {n}" for n in range(24)], kind="caption"
-    )
+    index.add(texts, {"number": list(range(24))}, ids=[f"text {n}" for n in range(24)], kind="caption")
     index.delete([names[-1]])
 
 

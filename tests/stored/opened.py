@@ -116,10 +116,7 @@ def figures_of(evaluation):
         "labels": evaluation.labels,
         "parameters": dict(evaluation.parameters),
         "first": {
-            way: {
-                name: values[:4].tolist()
-                for name, values in evaluation.direction(way).values.items()
-            }
+            way: {name: values[:4].tolist() for name, values in evaluation.direction(way).values.items()}
             for way in ("i2t", "t2i")
         },
         "ids": {way: list(evaluation.direction(way).ids[:4]) for way in ("i2t", "t2i")},

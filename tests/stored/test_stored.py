@@ -69,8 +69,7 @@ def test_the_values_of_every_query(files, figures):
 def test_an_evaluation_is_written_as_it_was(files, tmp_path):
     opened.called("evaluate", files / "model", "--out", tmp_path / "again")
     found, stored = (
-        json.loads((folder / "summary.json").read_text())
-        for folder in (tmp_path / "again", files / "evaluation")
+        json.loads((folder / "summary.json").read_text()) for folder in (tmp_path / "again", files / "evaluation")
     )
     same(found, stored, absolute=1e-6)
 
@@ -131,8 +130,7 @@ def test_a_confidence_is_written_as_it_was_read(files, tmp_path):
 def test_a_model_is_calibrated_to_the_same(files, tmp_path):
     opened.called("calibrate", files / "model", "aviary", "--out", tmp_path / "again")
     found, stored = (
-        json.loads((folder / "confidence.json").read_text())
-        for folder in (tmp_path / "again", files / "model")
+        json.loads((folder / "confidence.json").read_text()) for folder in (tmp_path / "again", files / "model")
     )
     same(found, stored, rel=AGAIN)
 
@@ -149,9 +147,7 @@ def test_weights_are_called_the_same_with_every_method(figures):
     same(opened.weight_names(), figures["weights"])
 
 
-@pytest.mark.parametrize(
-    "path", sorted((opened.FILES / "analysis").iterdir()), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", sorted((opened.FILES / "analysis").iterdir()), ids=lambda p: p.stem)
 def test_results_of_analyses(path):
     same(opened.analysed(path), json.loads(path.read_text(encoding="utf-8")))
 
@@ -161,8 +157,7 @@ def test_analyses_come_to_the_same(files, monkeypatch):
     opened.called("analyze", "model", "all", "--numbers-only", "--out", "again")
     for path in sorted((files / "analysis").iterdir()):
         found, stored = (
-            json.loads((files / folder / path.name).read_text(encoding="utf-8"))
-            for folder in ("again", "analysis")
+            json.loads((files / folder / path.name).read_text(encoding="utf-8")) for folder in ("again", "analysis")
         )
         same(found, stored, rel=AGAIN, where=path.stem, absolute=AGAIN)
 

@@ -37,9 +37,7 @@ def test_the_record_of_accuracy_gives_its_page():
 
 
 def test_every_mark_in_the_docs_is_written_by_a_study():
-    marks = {
-        mark for name in ["truth", "confidence", "algebra", *STUDIES] for mark in written(name)[1]
-    }
+    marks = {mark for name in ["truth", "confidence", "algebra", *STUDIES] for mark in written(name)[1]}
     pages = [page.read_text() for page in DOCS.rglob("*.md")]
     begun = {line[5:-4] for page in pages for line in page.splitlines() if line.startswith("<!-- ")}
     studied = {mark for mark in begun if ":" in mark and not mark.startswith("/")}

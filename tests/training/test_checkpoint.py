@@ -36,9 +36,7 @@ def parts(step, size=200):
     generator = torch.Generator().manual_seed(step)
     weights = {"weight": torch.rand(size, generator=generator), "step": torch.tensor(step)}
     moments = {"exp_avg": torch.full((size,), float(step))}
-    return {"model": weights, "optimizer": moments}, {
-        "state": {"step": step, "loss": 1 / (step + 1)}
-    }
+    return {"model": weights, "optimizer": moments}, {"state": {"step": step, "loss": 1 / (step + 1)}}
 
 
 def put(folder, step, **options):
@@ -195,9 +193,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, kind):
         assert "its format is" in found.passed_over[0]
 
 
-@pytest.mark.parametrize(
-    "file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"]
-)
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
 def test_a_checkpoint_without_one_of_its_files_is_passed_over(tmp_path, file):
     put(tmp_path, 2)
     (put(tmp_path, 3) / file).unlink()
@@ -612,12 +608,8 @@ def test_any_state_is_taken_apart_and_put_together(state, groups):
 OPTIMISERS = {
     "AdamP": lambda p: AdamP(p, lr=0.1 + 0.2, weight_decay=1e-3),
     "Adam": lambda p: torch.optim.Adam(p, lr=1e-3, amsgrad=True),
-    "Adam with a tensor rate": lambda p: torch.optim.Adam(
-        p, lr=torch.tensor(1e-3), capturable=False
-    ),
-    "AdamW": lambda p: torch.optim.AdamW(
-        [{"params": p[:1], "lr": 1 / 3}, {"params": p[1:]}], lr=1e-3, foreach=False
-    ),
+    "Adam with a tensor rate": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-3), capturable=False),
+    "AdamW": lambda p: torch.optim.AdamW([{"params": p[:1], "lr": 1 / 3}, {"params": p[1:]}], lr=1e-3, foreach=False),
     "SGD": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, nesterov=True),
     "SGD without a state": lambda p: torch.optim.SGD(p, lr=1e-2),
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=1e-2, centered=True),
@@ -661,9 +653,7 @@ def test_a_state_that_cannot_be_written_is_refused(wrong):
         flatten_optimiser({"state": wrong})
 
 
-@pytest.mark.parametrize(
-    "record", [None, 5, {"list": []}, {}, {"dict": 3}, {"dict": [["a", {"tensor": "gone"}]]}]
-)
+@pytest.mark.parametrize("record", [None, 5, {"list": []}, {}, {"dict": 3}, {"dict": [["a", {"tensor": "gone"}]]}])
 def test_a_record_that_is_no_state_is_refused(record):
     with pytest.raises(FormatError, match="not the state of an optimiser"):
         unflatten_optimiser({}, record)

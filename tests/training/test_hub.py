@@ -31,9 +31,7 @@ def sources(folder):
     return [f"{side}.source={folder}" for side in ("image", "caption")]
 
 
-@pytest.mark.parametrize(
-    ("make", "dim"), [(tiny.clip, 8), (tiny.siglip, 16)], ids=["CLIP", "SigLIP"]
-)
+@pytest.mark.parametrize(("make", "dim"), [(tiny.clip, 8), (tiny.siglip, 16)], ids=["CLIP", "SigLIP"])
 def test_clip_heads_train_and_the_towers_stay(tmp_path, make, dim):
     whole = tiny.saved(make, tmp_path / "clip", words=True)
     photos = table(tmp_path / "photos")

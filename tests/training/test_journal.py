@@ -14,9 +14,7 @@ from tests.training.trained import SHORT, TINY, Interrupt, Notes, logged
 def events(folder):
     """{(step, name): values}: one value each, unless something was written twice."""
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    read = accumulators.EventAccumulator(
-        str(folder / "tensorboard"), size_guidance={accumulators.SCALARS: 0}
-    )
+    read = accumulators.EventAccumulator(str(folder / "tensorboard"), size_guidance={accumulators.SCALARS: 0})
     read.Reload()
     found = {}
     for name in read.Tags()["scalars"]:

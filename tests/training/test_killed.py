@@ -137,9 +137,7 @@ def test_a_run_killed_at_any_moment_comes_to_the_same(tmp_path):
     command = [sys.executable, "-m", "tests.training.test_killed", str(tmp_path)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     root = Path(__file__).parents[2]
-    done = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     reports = [json.loads(line) for line in done.stdout.splitlines()]
     for report in reports:

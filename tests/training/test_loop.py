@@ -102,9 +102,7 @@ def test_sigkill(sigma_run, tmp_path):
     command = [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--out", str(tmp_path)]
     # Sums are rounded in another order with another number of threads.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    child = subprocess.Popen(
-        command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not (tmp_path / "metrics.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -224,9 +222,7 @@ def test_float16_on_the_cpu_is_refused_before_anything_is_written(tmp_path):
 
 def test_float16_scales_gradients_and_remembers_the_scale(monkeypatch):
     """On a device that counts as CUDA: torch's scaler itself runs anywhere."""
-    monkeypatch.setattr(
-        "pcme.training.precision.GradScaler", lambda kind: torch.amp.GradScaler("cpu")
-    )
+    monkeypatch.setattr("pcme.training.precision.GradScaler", lambda kind: torch.amp.GradScaler("cpu"))
     precision = Precision("float16", torch.device("cuda"))
     weight = torch.nn.Parameter(torch.tensor([2.0]))
     optimiser = torch.optim.SGD([weight], lr=0.1)

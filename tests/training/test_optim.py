@@ -15,9 +15,7 @@ from pcme.errors import ConfigError, ShapeError
 from pcme.training.optim import AdamP, ExponentialAverage, clip_gradients, cosine_with_warmup
 
 STEPS = 200
-HYPER = pytest.mark.parametrize(
-    ("weight_decay", "nesterov"), [(0.0, False), (0.0, True), (0.1, False), (0.1, True)]
-)
+HYPER = pytest.mark.parametrize(("weight_decay", "nesterov"), [(0.0, False), (0.0, True), (0.1, False), (0.1, True)])
 
 
 class Net(nn.Module):
@@ -67,10 +65,7 @@ def oracle_step(w, g, state, *, lr, betas, eps, weight_decay, delta, wd_ratio, n
     views = {"row": (len(w), -1), "whole": (1, -1)} if w.ndim > 1 else {}
     for kind, shape in views.items():
         rows = list(zip(w.reshape(shape), g.reshape(shape), p.reshape(shape), strict=True))
-        cosines = [
-            abs(a @ b) / (max(np.linalg.norm(a), eps) * max(np.linalg.norm(b), eps))
-            for a, b, _ in rows
-        ]
+        cosines = [abs(a @ b) / (max(np.linalg.norm(a), eps) * max(np.linalg.norm(b), eps)) for a, b, _ in rows]
         if max(cosines) < delta / math.sqrt(len(rows[0][0])):
             units = [a / (np.linalg.norm(a) + eps) for a, _, _ in rows]
             moved = [d - u * (u @ d) for u, (_, _, d) in zip(units, rows, strict=True)]
@@ -86,9 +81,7 @@ def test_adamp_equals_a_loop_in_numpy_on_every_branch(weight_decay, nesterov):
     net = Net().double()
     optimiser = AdamP(net.parameters(), **options)
     expected = {n: p.detach().numpy().copy() for n, p in net.named_parameters() if n != "unused"}
-    states = {
-        n: {"t": 0, "m": np.zeros_like(w), "v": np.zeros_like(w)} for n, w in expected.items()
-    }
+    states = {n: {"t": 0, "m": np.zeros_like(w), "v": np.zeros_like(w)} for n, w in expected.items()}
     taken = Counter()
     for x, label in batches(STEPS, torch.float64):
         backward(net, x, label)
@@ -231,18 +224,13 @@ def test_sparse_gradients_are_refused_and_move_nothing():
     assert torch.equal(table.weight, before)
 
 
-schedules = st.integers(1, 500).flatmap(
-    lambda total: st.tuples(st.just(total), st.integers(0, total), st.floats(0, 1))
-)
+schedules = st.integers(1, 500).flatmap(lambda total: st.tuples(st.just(total), st.integers(0, total), st.floats(0, 1)))
 
 
 @given(schedules)
 def test_the_schedule_rises_on_a_line_and_falls_on_a_cosine(schedule):
     total, warmup, floor = schedule
-    factors = [
-        cosine_with_warmup(step, total=total, warmup=warmup, floor=floor)
-        for step in range(total + 3)
-    ]
+    factors = [cosine_with_warmup(step, total=total, warmup=warmup, floor=floor) for step in range(total + 3)]
     rise, fall = factors[:warmup], factors[warmup:]
     assert rise == [(step + 1) / warmup for step in range(warmup)]
     assert all(a >= b - 1e-15 for a, b in pairwise(fall))
@@ -286,9 +274,7 @@ def with_gradients(*gradients):
     return params
 
 
-@given(
-    st.lists(st.lists(st.floats(-1e6, 1e6, width=32), max_size=5), max_size=4), st.floats(0.1, 9)
-)
+@given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), max_size=5), max_size=4), st.floats(0.1, 9))
 def test_clipping_scales_to_the_limit_and_never_up(rows, limit):
     params = [nn.Parameter(torch.ones(1)), *with_gradients(*(torch.tensor(row) for row in rows))]
     before = [p.grad.clone() for p in params[1:]]

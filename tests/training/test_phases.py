@@ -31,9 +31,7 @@ def phase(**options):
     return Phase(epochs=1, learning_rate=1e-3, **options)
 
 
-@pytest.mark.parametrize(
-    ("backbone", "held"), [("frozen", {0, 1}), ("all", set()), (1, {0}), (2, set()), (9, set())]
-)
+@pytest.mark.parametrize(("backbone", "held"), [("frozen", {0, 1}), ("all", set()), (1, {0}), (2, set()), (9, set())])
 def test_the_last_blocks_learn_and_the_others_are_held(model, backbone, held):
     """More blocks than there are is all of them."""
     chosen = phase(backbone=backbone)

@@ -32,9 +32,7 @@ def test_probability_keeps_the_order_and_is_one(log_p):
 @given(logs)
 def test_its_log_is_its_log(log_p):
     confidence = some_confidence()
-    np.testing.assert_allclose(
-        confidence.log_probability(log_p), np.log(confidence.probability(log_p)), atol=1e-9
-    )
+    np.testing.assert_allclose(confidence.log_probability(log_p), np.log(confidence.probability(log_p)), atol=1e-9)
 
 
 def test_probability_follows_the_curve():

@@ -76,9 +76,7 @@ def test_the_isotonic_fit_is_that_of_a_loop(seed, places):
     for odds, k, n in zip(x, matching, pairs, strict=True):
         counted.add(log_expit(np.full(n, odds)), np.arange(n) < k)
     # by chance so few may all match, or match the less, the higher they stand: not to be calibrated
-    assume(
-        0 < matching.sum() < pairs.sum() and np.cov(x, matching / pairs, fweights=pairs)[0, 1] > 0
-    )
+    assume(0 < matching.sum() < pairs.sum() and np.cov(x, matching / pairs, fweights=pairs)[0, 1] > 0)
     curve = fit_curve(counted)
     expected = joined(pooled(list(zip(x, matching.tolist(), pairs.tolist(), strict=True))))
     np.testing.assert_allclose(curve.x, [point[0] for point in expected], atol=1e-9)

@@ -38,6 +38,4 @@ def test_off_centre_against_a_loop():
         around = found.images.mean[torch.from_numpy(matched)]
         beside = float((caption - around.mean(0)).square().sum())
         shares.append(beside / float((caption - around).square().sum(1).mean()))
-    assert measure_against_truth(model, found)["off-centre"] == pytest.approx(
-        np.mean(shares), rel=1e-4
-    )
+    assert measure_against_truth(model, found)["off-centre"] == pytest.approx(np.mean(shares), rel=1e-4)

@@ -91,9 +91,7 @@ def _with_sigma() -> list[str]:
     """The methods whose classes have a σ unless it is switched off; none is created."""
     classes = {name: methods.registry.get(name) for name in methods.names()}
     return [
-        name
-        for name, method in classes.items()
-        if issubclass(method, GaussianMethod) and method.covariance != "none"
+        name for name, method in classes.items() if issubclass(method, GaussianMethod) and method.covariance != "none"
     ]
 
 

@@ -161,10 +161,7 @@ class AlgebraAnalysis(Analysis[SetRelations]):
         if len(couples) < FEWEST:
             return None
         pixels = [[model.transform(dataset.images.load(i)) for i in pair] for pair in couples]
-        halves = [
-            cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0]
-            for i, (a, b) in enumerate(pixels)
-        ]
+        halves = [cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0] for i, (a, b) in enumerate(pixels)]
         mixed = _gaussian(model.encode_images(halves))
         one, other = (subject.images[column.tolist()] for column in couples.T)
         return related(
@@ -180,10 +177,7 @@ class AlgebraAnalysis(Analysis[SetRelations]):
     def _erased_captions(self, subject: Subject) -> SetRelation:
         texts, split = subject.embedded.dataset.captions, subject.model.tokeniser.split
         rows = self._sample(len(texts), "erased captions")
-        erased = [
-            erase_words(split(texts[i]), numpy_stream(0, "algebra", "words", i), self.erased)
-            for i in rows
-        ]
+        erased = [erase_words(split(texts[i]), numpy_stream(0, "algebra", "words", i), self.erased) for i in rows]
         spoilt, whole = _gaussian(embed_words(subject.model, erased)), subject.captions[rows]
         return related(
             "a caption lies in the same one, partly erased",
@@ -239,9 +233,7 @@ def related(
     covers = geometry.least_favourable([geometry.pair_covers(inner, outer) for outer in outers])
     margin = geometry.cover_margin(covers)
     typical = int(np.argsort(margin, kind="stable")[len(margin) // 2])
-    example = geometry.project(
-        [(label, items[typical]) for label, items in shown], geometry.main_plane(among)
-    )
+    example = geometry.project([(label, items[typical]) for label, items in shown], geometry.main_plane(among))
     forward, backward, chance = (estimate(weighted_mean(values), clusters) for values in covers)
     holds = estimate(weighted_mean((margin > 0).astype(np.float64)), clusters)
     shapes = Projected(example, texts[typical])
@@ -254,9 +246,7 @@ def _couples(items: int, generator: np.random.Generator, count: int) -> Int64[np
     return generator.permutation(items)[: 2 * pairs].reshape(2, pairs).T
 
 
-def _twins(
-    dataset: CaptionDataset, generator: np.random.Generator, count: int
-) -> Int64[np.ndarray, "n 2"]:
+def _twins(dataset: CaptionDataset, generator: np.random.Generator, count: int) -> Int64[np.ndarray, "n 2"]:
     """Pairs of different captions of one image, one pair per image."""
     pairs = []
     for image in generator.permutation(len(dataset.images)).tolist():
@@ -274,9 +264,7 @@ def _gaussian(items: Embedding) -> Gaussian:
 
 
 def _draw_example(axes: style.Axes, relation: SetRelation) -> None:
-    handles = [
-        geometry.add_ellipse(axes, shape, n) for n, shape in enumerate(relation.example.shapes)
-    ]
+    handles = [geometry.add_ellipse(axes, shape, n) for n, shape in enumerate(relation.example.shapes)]
     axes.set_title(_wrapped(relation.name), fontsize=8.5)
     axes.set(xlabel="first axis of the plane", ylabel="second axis")
     axes.set_aspect("equal", adjustable="datalim")
@@ -290,10 +278,7 @@ def _draw_covers(axes: style.Axes, relations: Sequence[SetRelation]) -> None:
         covers = [getattr(relation, field) for relation in relations]
         parts = ([getattr(cover, part) for cover in covers] for part in ("value", "low", "high"))
         series.append(charts.Bars(name, *parts))
-    groups = [
-        f"{_wrapped(r.name)}\n(holds for {100 * r.holds.value:.0f} % of {r.pairs})"
-        for r in relations
-    ]
+    groups = [f"{_wrapped(r.name)}\n(holds for {100 * r.holds.value:.0f} % of {r.pairs})" for r in relations]
     charts.add_bars(axes, groups, series, horizontal=True)
     axes.set(xlabel="share of the mass that is covered, mean over dimensions", xlim=(0, 1))
     axes.axvline(0.95, color="black", linestyle=":", linewidth=1.2, label="an item in itself")

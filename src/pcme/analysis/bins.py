@@ -94,9 +94,7 @@ class BinsAnalysis(Analysis[SigmaBins]):
         def second_half(task: str, done: int, _: int | None, /) -> None:
             progress(task, len(images) + done, total)
 
-        i2t = query_metrics(
-            score, images, captions, matches.T, lambda task, done, _: progress(task, done, total)
-        )
+        i2t = query_metrics(score, images, captions, matches.T, lambda task, done, _: progress(task, done, total))
         t2i = query_metrics(score, captions, images, matches, second_half)
         return SigmaBins(
             (
@@ -138,8 +136,7 @@ def in_bins(
     answerable = ~np.isnan(values["recall@1"])
     if (count := np.count_nonzero(answerable)) < bins:
         raise DataError(
-            f"bins: {bins} need as many queries with a relevant item, got {count}. Use fewer bins: "
-            "--set bins=2"
+            f"bins: {bins} need as many queries with a relevant item, got {count}. Use fewer bins: --set bins=2"
         )
     widths, clusters = widths[answerable], clusters[answerable]
     curves = [_curve(name, widths, v[answerable], clusters, bins) for name, v in values.items()]

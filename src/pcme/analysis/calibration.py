@@ -128,18 +128,14 @@ def roc(
     thresholds = np.unique(np.concatenate([matched, unmatched]))[::-1]
     rows = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()
     some = thresholds[rows.astype(np.int64)]
-    shares = [
-        1 - np.searchsorted(np.sort(values), some) / len(values) for values in (unmatched, matched)
-    ]
+    shares = [1 - np.searchsorted(np.sort(values), some) / len(values) for values in (unmatched, matched)]
     alarms, hits = (tuple(np.concatenate([[0.0], share]).tolist()) for share in shares)
     return Roc(nothing, len(matched), len(unmatched), alarms, hits, auroc(matched, unmatched))
 
 
 def _summary(counted: Calibration, nothing: Roc) -> Reliability:
     some = counted.count > 0
-    confidence, true = (
-        part[some] / counted.count[some] for part in (counted.confidence, counted.true)
-    )
+    confidence, true = (part[some] / counted.count[some] for part in (counted.confidence, counted.true))
     count = counted.count[some]
     likely = confidence >= LIKELY
     gap = np.abs(confidence - true) * count
@@ -177,9 +173,7 @@ def _counts(axes: style.Axes, result: Reliability) -> None:
 def _roc(axes: style.Axes, nothing: Roc) -> None:
     axes.plot([0, 1], [0, 1], color=style.INK, linestyle="--", linewidth=1, label="chance")
     axes.plot(nothing.false_alarms, nothing.found, color=style.PALETTE[2], label="by the best p")
-    axes.fill_between(
-        nothing.false_alarms, nothing.found, color=style.PALETTE[2], alpha=0.12, linewidth=0
-    )
+    axes.fill_between(nothing.false_alarms, nothing.found, color=style.PALETTE[2], alpha=0.12, linewidth=0)
     axes.set(
         title=f"no match told apart: {nothing.auroc:.3f}",
         xlabel=f"share let through of {nothing.unmatched:,}\n{nothing.nothing}",

@@ -112,9 +112,7 @@ class ErasingAnalysis(Analysis[PerturbationCurves]):
         return figure
 
 
-def curve(
-    way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarray, " n"]
-) -> PerturbationCurve:
+def curve(way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarray, " n"]) -> PerturbationCurve:
     """The curve of n items from their mean log σ at RATIOS."""
     low, high = np.quantile(widths, (0.25, 0.75), axis=0)
     ratios = np.broadcast_to(RATIOS, widths.shape)

@@ -168,9 +168,7 @@ class _Side:
         dataset = self.subject.embedded.dataset
         by_image = self.of == "images"
         texts = map(_caption_of if by_image else _first_caption, repeat(dataset), ids)
-        hits = [
-            RetrievedItem(*hit) for hit in zip(ids, texts, scores, relevant.tolist(), strict=True)
-        ]
+        hits = [RetrievedItem(*hit) for hit in zip(ids, texts, scores, relevant.tolist(), strict=True)]
         if by_image:  # reversed, so that the first of each text stays
             first = {hit.text: hit for hit in reversed(hits)}
             hits = [hit for hit in hits if first[hit.text] is hit]

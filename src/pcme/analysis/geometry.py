@@ -41,9 +41,7 @@ def cover(inner: Gaussian, outer: Gaussian) -> Float64[np.ndarray, " n"]:
     >>> cover(narrow, wide).round(3).item(), cover(wide, narrow).round(3).item()
     (1.0, 0.078)
     """
-    (m1, s1), (m2, s2) = (
-        (side.mean.double().numpy(), side.sigma.double().numpy()) for side in (inner, outer)
-    )
+    (m1, s1), (m2, s2) = ((side.mean.double().numpy(), side.sigma.double().numpy()) for side in (inner, outer))
     upper, lower = ((m2 - m1 + sign * CENTRAL * s2) / s1 for sign in (1, -1))
     share: Float64[np.ndarray, " n"] = (ndtr(upper) - ndtr(lower)).mean(1)
     return share
@@ -69,9 +67,7 @@ def least_favourable(
     return np.asarray(np.take_along_axis(stacked, worst[None, None], axis=0)[0])
 
 
-def project(
-    items: Sequence[tuple[str, Gaussian]], plane: Float64[np.ndarray, "2 d"]
-) -> tuple[Shape, ...]:
+def project(items: Sequence[tuple[str, Gaussian]], plane: Float64[np.ndarray, "2 d"]) -> tuple[Shape, ...]:
     """The items in the plane of two unit rows W: μ' = Wμ, Σ' = WΣWᵀ."""
     shapes = []
     for label, item in items:
@@ -112,6 +108,4 @@ def add_ellipse(axes: style.Axes, shape: Shape, number: int) -> style.Line2D:
     axes.add_patch(style.ellipse(shape.mean, long, short, angle=angle, **looks))
     marker = style.MARKERS[number]
     axes.plot(*shape.mean, marker=marker, color=colour, markersize=2.5)
-    return style.legend_line(
-        color=colour, linestyle=dash, marker=marker, markersize=4, label=shape.label
-    )
+    return style.legend_line(color=colour, linestyle=dash, marker=marker, markersize=4, label=shape.label)

@@ -66,9 +66,7 @@ class WordInfluences(Result):
     def numbers(self) -> tuple[Number, ...]:
         """How often a missing word widens, and whether words that narrow also make the match."""
         return (
-            Number.of(
-                "share of words without which σ is larger", self.widens, "1: every word narrows"
-            ),
+            Number.of("share of words without which σ is larger", self.widens, "1: every word narrows"),
             Number.of(
                 "ρ of the changes of σ and of log p",
                 self.together,
@@ -106,9 +104,7 @@ class InfluenceAnalysis(Analysis[WordInfluences]):
         sentences = ((i, split(dataset.captions[i])) for i in order)
         chosen = [(i, words) for i, words in sentences if len(words) >= SHORTEST][: self.captions]
         if not chosen:
-            raise DataError(
-                f"{dataset.where}: no caption has {SHORTEST} words or more. Choose another split."
-            )
+            raise DataError(f"{dataset.where}: no caption has {SHORTEST} words or more. Choose another split.")
         left = []
         for done, (i, words) in enumerate(chosen, start=1):
             image = subject.embedded.images[int(dataset.caption_image[i])]
@@ -128,9 +124,7 @@ class InfluenceAnalysis(Analysis[WordInfluences]):
             _example(axes, example)
         if result.examples:
             panels[-1].set_xlabel("change when the word is left out")
-            right.legend(
-                *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
-            )
+            right.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return figure
 
     def _summed(self, left: Sequence[LeaveOneOut], clusters: np.ndarray) -> WordInfluences:
@@ -144,8 +138,7 @@ class InfluenceAnalysis(Analysis[WordInfluences]):
             if len(rows) >= self.least
         ]
         log_sigma, log_p = (
-            np.array([x for found in left for x in getattr(found, name)], np.float64)
-            for name in ("log_sigma", "log_p")
+            np.array([x for found in left for x in getattr(found, name)], np.float64) for name in ("log_sigma", "log_p")
         )
         return WordInfluences(
             len(left),
@@ -161,9 +154,7 @@ def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> Le
     variants = [list(words), *(_without(words, place) for place in range(len(words)))]
     embedded = embed_words(subject.model, variants)
     widths = mean_log_sigma(embedded)
-    log_p: Float64[np.ndarray, " v"] = np.asarray(
-        subject.model.score()(embedded, image), np.float64
-    )[:, 0]
+    log_p: Float64[np.ndarray, " v"] = np.asarray(subject.model.score()(embedded, image), np.float64)[:, 0]
     return LeaveOneOut(
         tuple(words),
         tuple((widths[1:] - widths[0]).tolist()),

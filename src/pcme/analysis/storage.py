@@ -46,8 +46,7 @@ def write(path: str | Path, name: str, result: Result, about: About) -> None:
         files.write_text(Path(path), text + "\n")
     except OSError as error:
         raise ConfigError(
-            f"{path}: cannot be written, got {error.strerror or error}. Check that its folder "
-            "exists."
+            f"{path}: cannot be written, got {error.strerror or error}. Check that its folder exists."
         ) from error
 
 

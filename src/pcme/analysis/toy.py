@@ -80,9 +80,7 @@ class Plane(Result):
     def numbers(self) -> tuple[Number, ...]:
         """The coverage of class means by ellipses."""
         return (
-            Number(
-                "class means in the generic caption's 99 % ellipse", self.generic_covers, "1: all"
-            ),
+            Number("class means in the generic caption's 99 % ellipse", self.generic_covers, "1: all"),
             Number("class captions over their class, 99 %", self.own_at_99, "1: all"),
             Number("class captions over their class, 50 %", self.own_at_half, "1: all"),
             Number("class captions over another class, 99 %", self.others_at_99, "0: none"),
@@ -115,9 +113,7 @@ class ToyAnalysis(Analysis[Plane]):
         """Train the Gaussians; the subject is not used."""
         image_class = torch.arange(len(CLASSES)).repeat_interleave(self.images)
         caption_class = torch.arange(len(CLASSES)).repeat_interleave(self.captions)
-        matches = torch.cat(
-            [caption_class[:, None] == image_class, torch.ones(1, len(image_class)).bool()]
-        )
+        matches = torch.cat([caption_class[:, None] == image_class, torch.ones(1, len(image_class)).bool()])
         images, captions = self._trained(matches, progress)
         centres = torch.stack([images.mean[image_class == c].mean(0) for c in range(len(CLASSES))])
         return _summed(images, captions, image_class, caption_class, centres)
@@ -126,17 +122,13 @@ class ToyAnalysis(Analysis[Plane]):
     def draw(self, result: Plane, images: object = None) -> style.Figure:
         """Images on the left, captions on the right; the generic caption's 99 % ellipse in both."""
         figure, panels = style.grid(1, 2, height=4.1)
-        for axes, title, items in zip(
-            panels, ("images", "captions"), (result.images, result.captions), strict=True
-        ):
+        for axes, title, items in zip(panels, ("images", "captions"), (result.images, result.captions), strict=True):
             _panel(axes, title, items, result)
         panels[0].set_ylabel("second coordinate")
         figure.legend(handles=_handles(), loc="outside lower center", ncols=2)
         return figure
 
-    def _trained(
-        self, matches: Bool[Tensor, "c i"], progress: Progress
-    ) -> tuple[Gaussian, Gaussian]:
+    def _trained(self, matches: Bool[Tensor, "c i"], progress: Progress) -> tuple[Gaussian, Gaussian]:
         """Images and captions after `steps` of Adam, the rate falling along a half cosine."""
         generator = torch_stream(self.seed, "toy")
         captions, images = (_start(count, generator) for count in matches.shape)
@@ -168,13 +160,8 @@ def _loss(
     captions: Gaussian, images: Gaussian, matches: Bool[Tensor, "c i"], generator: torch.Generator
 ) -> Float[Tensor, ""]:
     """Eq. (1) over all pairs, and the KL to the standard normal."""
-    nll = pair_nll(
-        captions, images, matches, scale=SCALE, shift=SHIFT, samples=SAMPLES, generator=generator
-    )
-    prior = [
-        (side.mean.square() + side.variance - 1 - 2 * side.log_sigma).mean() / 2
-        for side in (captions, images)
-    ]
+    nll = pair_nll(captions, images, matches, scale=SCALE, shift=SHIFT, samples=SAMPLES, generator=generator)
+    prior = [(side.mean.square() + side.variance - 1 - 2 * side.log_sigma).mean() / 2 for side in (captions, images)]
     return nll.mean() + PRIOR * torch.stack(prior).sum()
 
 

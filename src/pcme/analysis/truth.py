@@ -166,9 +166,7 @@ class TruthAnalysis(Analysis[MatchTruth]):
         )
 
 
-def expected_matches(
-    score: Score, captions: Embedding, images: Embedding, progress: Progress = silent
-) -> Values:
+def expected_matches(score: Score, captions: Embedding, images: Embedding, progress: Progress = silent) -> Values:
     """Σ p over all images, per caption: how many matches the model expects."""
     sums = []
     for rows, block in score.blocks(captions, images):
@@ -177,9 +175,7 @@ def expected_matches(
     return np.concatenate(sums)
 
 
-def grouped(
-    counts: Int64[np.ndarray, " m"], values: Values, groups: int
-) -> tuple[Groups, Groups, Groups, Groups]:
+def grouped(counts: Int64[np.ndarray, " m"], values: Values, groups: int) -> tuple[Groups, Groups, Groups, Groups]:
     """(mean count, quartiles of the values) per group of captions with similar counts.
 
     Groups are equally wide in log count, and hold at least five captions.
@@ -207,9 +203,7 @@ def _panel(axes: style.Axes, said: VersusMatches) -> None:
     if logs:
         style.log_axis(axes, "y")
     quartiles = [np.maximum(p, LEAST) if logs else p for p in (said.middle, said.low, said.high)]
-    charts.add_lines(
-        axes, [charts.Line("median, middle half", said.matches, *map(list, quartiles))], first=4
-    )
+    charts.add_lines(axes, [charts.Line("median, middle half", said.matches, *map(list, quartiles))], first=4)
     if logs:
         exact = np.geomspace(x.min(), x.max())
         axes.plot(exact, exact, color=style.INK, linestyle="--", linewidth=1, label="exact")

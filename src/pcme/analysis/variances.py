@@ -96,9 +96,7 @@ class VariancesAnalysis(Analysis[VarianceProfiles]):
         """Images and captions."""
         sides = {"images": self._some(subject.images), "captions": self._some(subject.captions)}
         others = self._others(subject, progress)
-        return VarianceProfiles(
-            tuple(profile(of, items, others.get(of)) for of, items in sides.items())
-        )
+        return VarianceProfiles(tuple(profile(of, items, others.get(of)) for of, items in sides.items()))
 
     @style.styled
     def draw(self, result: VarianceProfiles, images: object = None) -> style.Figure:
@@ -118,9 +116,7 @@ class VariancesAnalysis(Analysis[VarianceProfiles]):
         """Mean σ² of the isotropic run, on the same split."""
         if not self.isotropic:
             return {}
-        found = embed(
-            load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress
-        )
+        found = embed(load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress)
         return {
             "images": _one_variance(self.isotropic, found.images),
             "captions": _one_variance(self.isotropic, found.captions),
@@ -163,9 +159,7 @@ def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:
 
 def _one_variance(run: str, items: Embedding) -> float:
     if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
-        raise ConfigError(
-            f"{run}: must have one sigma per item. Give a run of method pcme-isotropic."
-        )
+        raise ConfigError(f"{run}: must have one sigma per item. Give a run of method pcme-isotropic.")
     return float(items.variance[:, 0].double().mean())
 
 

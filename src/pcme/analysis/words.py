@@ -119,10 +119,7 @@ class WordsAnalysis(Analysis[WordBins]):
             ("captions", mean_log_sigma(subject.captions), own, subject.caption_clusters),
         )
         return WordBins(
-            tuple(
-                self._side(of, widths, owner, clusters, texts, lengths)
-                for of, widths, owner, clusters in sides
-            )
+            tuple(self._side(of, widths, owner, clusters, texts, lengths) for of, widths, owner, clusters in sides)
         )
 
     @style.styled
@@ -149,9 +146,7 @@ class WordsAnalysis(Analysis[WordBins]):
     ) -> SideWords:
         """`owner` is the item of each caption."""
         if len(widths) < self.bins:
-            raise DataError(
-                f"bins: {self.bins} need as many {of}, got {len(widths)}. Use fewer: --set bins=2"
-            )
+            raise DataError(f"bins: {self.bins} need as many {of}, got {len(widths)}. Use fewer: --set bins=2")
         parts = np.array_split(np.argsort(widths, kind="stable"), self.bins)
         bins = tuple(self._bin(widths[part], np.isin(owner, part), texts) for part in parts)
         ranked = self._ranked(widths, owner, texts)
@@ -210,10 +205,7 @@ def tf_idf(texts: Sequence[frozenset[str]]) -> tuple[WeightedWord, ...]:
     >>> tf_idf([frozenset({"a", "bird"}), frozenset({"a", "jay"}), frozenset({"a", "bird"})])[1]
     WeightedWord(word='bird', captions=2, weight=0.686..., lift=1.0)
     """
-    found = [
-        WeightedWord(word, n, (1 + math.log(n)) * math.log(len(texts) / n))
-        for word, n in _counts(texts).items()
-    ]
+    found = [WeightedWord(word, n, (1 + math.log(n)) * math.log(len(texts) / n)) for word, n in _counts(texts).items()]
     return tuple(sorted(found, key=lambda word: (-word.weight, word.word)))
 
 
@@ -243,9 +235,7 @@ def _list(axes: style.Axes, one: BinWords, colour: str) -> None:
     axes.axvline(1, color=style.INK, linestyle=":", linewidth=1)
     for place, word in enumerate(one.words):
         axes.text(0, place, f" {style.shortened(word.word, LONGEST)}", va="center", fontsize=8)
-    axes.set_title(
-        f"{one.width:.2f}".replace("-", "−"), fontsize=8, fontweight="normal", loc="center"
-    )
+    axes.set_title(f"{one.width:.2f}".replace("-", "−"), fontsize=8, fontweight="normal", loc="center")
     axes.invert_yaxis()
     axes.set(xticks=[], yticks=[])
     axes.spines["bottom"].set_visible(False)

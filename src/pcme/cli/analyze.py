@@ -35,9 +35,7 @@ def analyze(
     *,
     data_root: DataRoot = None,
     split: Split = "test",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results (default: RUN/analysis/SPLIT).")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: RUN/analysis/SPLIT).")] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a parameter of the one analysis named: bins=5."),
@@ -93,8 +91,7 @@ def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, 
 
     if changes and (len(what) > 1 or what == [ALL]):
         raise ConfigError(
-            f"--set: changes one analysis, got {', '.join(what)}. Name it alone, as in: bins --set "
-            "bins=5."
+            f"--set: changes one analysis, got {', '.join(what)}. Name it alone, as in: bins --set bins=5."
         )
     if what == [ALL]:
         return {name: analysis.create(name) for name in _fitting(subject)}

@@ -114,10 +114,7 @@ def _qualities(report: CalibrationReport) -> list[tuple[str, str, str]]:
         "first_error": "calibration error, first hits",
         "log_loss": "log loss, nats per pair",
     }
-    rows = [
-        (text, f"{getattr(raw, name):.4f}", f"{getattr(mapped, name):.4f}")
-        for name, text in names.items()
-    ]
+    rows = [(text, f"{getattr(raw, name):.4f}", f"{getattr(mapped, name):.4f}") for name, text in names.items()]
     sums = (f"{report.raw_expected:.3f}", f"{report.expected:.3f}")
     return [*rows, ("Σ p per match", *sums)]
 

@@ -101,8 +101,7 @@ def _print(found: Comparison) -> None:
     p = "p (Holm)" if len(found.results) > 2 else "p"
     print_table(("run", found.metric + unit, "difference", "95 % interval", p), rows)
     typer.echo(
-        "intervals and p are of these queries, whole classes (or images) drawn; they say nothing "
-        "of other trainings"
+        "intervals and p are of these queries, whole classes (or images) drawn; they say nothing of other trainings"
     )
 
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from pcme.data.check import SplitReport
 
 
-app = typer.Typer(
-    no_args_is_help=True, epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png"
-)
+app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png")
 
 Where = Annotated[
     str,
@@ -25,9 +23,7 @@ Where = Annotated[
         help="A dataset's name (its folder is looked for below $PCME_DATA), or its folder.",
     ),
 ]
-Splits = Annotated[
-    list[str] | None, typer.Option("--split", help="Only this split; may be given several times.")
-]
+Splits = Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given several times.")]
 
 
 @app.command("list", epilog="[bold]Example:[/bold] pcme data list --json")
@@ -54,16 +50,12 @@ def list_datasets(*, as_json: Json = False) -> None:
     )
 
 
-@app.command(
-    epilog="[bold]Examples:[/bold] pcme data check aviary · pcme data check photos/ --strict"
-)
+@app.command(epilog="[bold]Examples:[/bold] pcme data check aviary · pcme data check photos/ --strict")
 def check(
     where: Where,
     *,
     split: Splits = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first problem (exit status 2).")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first problem (exit status 2).")] = False,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
@@ -75,8 +67,7 @@ def check(
     _quiet_pillow()
     with progress_bars() as progress:
         reports = [
-            check_split(dataset, name, problems, workers=workers, progress=progress)
-            for name in _chosen(dataset, split)
+            check_split(dataset, name, problems, workers=workers, progress=progress) for name in _chosen(dataset, split)
         ]
     if as_json:
         print_json(_record(dataset, reports, problems))

@@ -65,9 +65,7 @@ def demo(
 
 def _rows(found: Demo) -> list[tuple[str, str, str]]:
     return [
-        (text, f"{found.figures[name]:.3f}", note)
-        for name, (text, note) in FIGURES.items()
-        if name in found.figures
+        (text, f"{found.figures[name]:.3f}", note) for name, (text, note) in FIGURES.items() if name in found.figures
     ]
 
 
@@ -94,9 +92,7 @@ def _search_record(search: Search) -> dict[str, object]:
     triples = zip(search.rows, search.hits, search.relevant, strict=True)
     return {
         "caption": search.text,
-        "hits": [
-            {"image": i, "p": hit.match_probability, "true": right} for i, hit, right in triples
-        ],
+        "hits": [{"image": i, "p": hit.match_probability, "true": right} for i, hit, right in triples],
         "expected": query.expected_matches,
         "matches": search.matches,
         "wider": None if query.percentile is None else query.percentile / 100,

@@ -13,9 +13,7 @@ from pcme.cli.output import Json, print_json, progress_bars
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme embed runs/aviary photos/ --out photos.parquet")(
-        embed
-    )
+    app.command(epilog="[bold]Example:[/bold] pcme embed runs/aviary photos/ --out photos.parquet")(embed)
 
 
 def embed(

@@ -51,9 +51,7 @@ def evaluate(
         str | None,
         typer.Option(help='"all", or names as in mean,csd; the model\'s own without it.'),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for per-query values, one file per score.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for per-query values, one file per score.")] = None,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
@@ -96,9 +94,7 @@ def _print_one(result: Evaluation) -> None:
 
     ways = [(way.metrics, intervals(way)) for way in (result.i2t, result.t2i)]
     names = list(dict.fromkeys(name for figures, _ in ways for name in figures))
-    rows = [
-        (_title(name), *(_cell(name, figures, spans) for figures, spans in ways)) for name in names
-    ]
+    rows = [(_title(name), *(_cell(name, figures, spans) for figures, spans in ways)) for name in names]
     print_table((f"by {_described(result)}", "images → captions", "captions → images"), rows)
     typer.echo(f"RSUM of both ways: {result.rsum:.1f}")
     typer.echo("in %, but for ranks and RSUM; in brackets the 95 % interval over queries")

@@ -20,9 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_checkpoint(
-    checkpoint: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A .pth file that the authors' trainer wrote.")
-    ],
+    checkpoint: Annotated[Path, typer.Argument(metavar="FILE", help="A .pth file that the authors' trainer wrote.")],
     *,
     out: Annotated[
         str,  # a Path would make the folder one stands in of an empty text
@@ -44,8 +42,7 @@ def import_checkpoint(
         model.save(folder)
     except OSError as error:
         raise ConfigError(
-            f"{out}: cannot be the model's folder, got {error.strerror or error}. Give another "
-            "--out."
+            f"{out}: cannot be the model's folder, got {error.strerror or error}. Give another --out."
         ) from error
     facts = _facts(model)
     if as_json:
@@ -81,13 +78,10 @@ def _free_folder(out: str) -> Path:
         present = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
     except OSError as error:
         raise ConfigError(
-            f"{folder}: cannot be the model's folder, got {error.strerror or error}. Give another "
-            "--out."
+            f"{folder}: cannot be the model's folder, got {error.strerror or error}. Give another --out."
         ) from error
     if "recipe.json" in present:
         raise ConfigError(f"{folder}: has a model already. Give another --out, or remove it first.")
     if present:
-        raise ConfigError(
-            f"{folder}: must be new or empty, got {', '.join(present[:3])}. Give another --out."
-        )
+        raise ConfigError(f"{folder}: must be new or empty, got {', '.join(present[:3])}. Give another --out.")
     return folder

@@ -21,19 +21,13 @@ app = typer.Typer(
 )
 
 IndexPath = Annotated[str, typer.Argument(metavar="INDEX", help="The index's folder or URI.")]
-ModelPath = Annotated[
-    Path | None, typer.Option("--model", help="The model's folder, if it has moved.")
-]
-Kinds = Annotated[
-    Literal["image", "caption", "both"], typer.Option(help="Which items of a dataset.")
-]
+ModelPath = Annotated[Path | None, typer.Option("--model", help="The model's folder, if it has moved.")]
+Kinds = Annotated[Literal["image", "caption", "both"], typer.Option(help="Which items of a dataset.")]
 Splits = Annotated[
     list[str] | None,
     typer.Option("--split", help="A split of a dataset (default: all). May be repeated."),
 ]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")
-]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")]
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index create birds --model runs/aviary")
@@ -48,9 +42,7 @@ def create(
     ] = None,
     spread: Annotated[
         Literal["none", "isotropic", "diagonal"] | None,
-        typer.Option(
-            help="Without a model: no σ (points, the default), one per item, or one per dimension."
-        ),
+        typer.Option(help="Without a model: no σ (points, the default), one per item, or one per dimension."),
     ] = None,
     columns: Annotated[
         list[str] | None,
@@ -80,14 +72,10 @@ def add(
         ),
     ],
     *,
-    metadata: Annotated[
-        Path | None, typer.Option(help="A .csv, .jsonl or .parquet file with a column id.")
-    ] = None,
+    metadata: Annotated[Path | None, typer.Option(help="A .csv, .jsonl or .parquet file with a column id.")] = None,
     kind: Kinds = "image",
     split: Splits = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Re-encode and overwrite existing items.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Re-encode and overwrite existing items.")] = False,
     strict: Strict = False,
     model: ModelPath = None,
     as_json: Json = False,
@@ -124,16 +112,13 @@ def add(
 
 
 @app.command(
-    epilog="[bold]Examples:[/bold] pcme index delete birds photos/a.jpg · "
-    "pcme index delete birds --where 'year < 1990'"
+    epilog="[bold]Examples:[/bold] pcme index delete birds photos/a.jpg · pcme index delete birds --where 'year < 1990'"
 )
 def delete(
     where: IndexPath,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of items.")] = None,
     *,
-    condition: Annotated[
-        str | None, typer.Option("--where", help="A filter, as in `pcme search`.")
-    ] = None,
+    condition: Annotated[str | None, typer.Option("--where", help="A filter, as in `pcme search`.")] = None,
     as_json: Json = False,
 ) -> None:
     """Delete items by id, or all that match a filter."""
@@ -192,9 +177,7 @@ def compact(where: IndexPath, *, as_json: Json = False) -> None:
     typer.echo(f"{before.parts:,} fragments → {after.parts:,}, {sizes[0]} → {sizes[1]}")
 
 
-@app.command(
-    epilog="[bold]Example:[/bold] pcme index tune birds --queries queries.txt --recall 0.99"
-)
+@app.command(epilog="[bold]Example:[/bold] pcme index tune birds --queries queries.txt --recall 0.99")
 def tune(
     where: IndexPath,
     *,
@@ -234,9 +217,7 @@ def _types(columns: list[str]) -> dict[str, str]:
         if not equals:
             raise ConfigError(f"--column: must be name=type, got {text}.")
         if name in types:
-            raise ConfigError(
-                f'--column: "{name}" is given twice, got {types[name]} and {kind}. Keep one.'
-            )
+            raise ConfigError(f'--column: "{name}" is given twice, got {types[name]} and {kind}. Keep one.')
         types[name] = kind
     return types
 
@@ -285,8 +266,7 @@ def _print_tuning(tuning: Tuning) -> None:
     ]
     print_table(("partitions", "candidates", "recall@10", "per query", ""), rows)
     typer.echo(
-        f"exact search: {tuning.exact_milliseconds:.1f} ms per query, {tuning.rows:,} items, "
-        f"{tuning.queries:,} queries"
+        f"exact search: {tuning.exact_milliseconds:.1f} ms per query, {tuning.rows:,} items, {tuning.queries:,} queries"
     )
     if not tuning.reached:
         typer.echo(f"no effort reaches recall {tuning.target:g}: searches stay exact", err=True)

@@ -133,9 +133,7 @@ def _command(kind: str, rows: Callable[[], list[Row]]) -> None:
 def _print(rows: list[Row], title: str) -> None:
     """Print rows as a table; how to read an analysis's figure is left to --json."""
     columns = [column for column in rows[0] if column != "reading"]
-    print_table(
-        (title, *columns[1:]), [tuple(_cell(row[column]) for column in columns) for row in rows]
-    )
+    print_table((title, *columns[1:]), [tuple(_cell(row[column]) for column in columns) for row in rows])
 
 
 def _cell(value: object) -> str:

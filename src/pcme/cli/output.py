@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-DataRoot = Annotated[
-    Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")
-]
+DataRoot = Annotated[Path | None, typer.Option(help="The dataset's folder, unless it is below $PCME_DATA.")]
 Split = Annotated[str, typer.Option(help="The split: test, seen, val, ...")]
 Workers = Annotated[int, typer.Option(help="Threads that decode images.", min=0)]
 

@@ -37,9 +37,7 @@ class BarReporter(Reporter):
     def begin(self, run: Run) -> None:
         """Show the bar, where the run stands."""
         self.problems = run.problems
-        self._task = self.bars.add_task(
-            run.recipe.name, total=run.total_steps, completed=run.position.total, values=""
-        )
+        self._task = self.bars.add_task(run.recipe.name, total=run.total_steps, completed=run.position.total, values="")
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
         """Move the bar; its text has what is worth watching."""
@@ -47,9 +45,7 @@ class BarReporter(Reporter):
         speed = self.bars.tasks[0].speed  # the run's own bar came first
         rate = [f"{speed:.1f} steps/s"] if speed else []
         shown = [f"{short} {values[name]:.3g}" for name, short in _SHOWN.items() if name in values]
-        self.bars.update(
-            self._task, completed=run.position.total, values="  ".join([*rate, *shown])
-        )
+        self.bars.update(self._task, completed=run.position.total, values="  ".join([*rate, *shown]))
 
     def progress(self, task: str, done: int, total: int | None, /) -> None:
         """Move the bar of a task; it disappears when it is full."""

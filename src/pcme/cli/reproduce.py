@@ -33,23 +33,15 @@ def reproduce(
     *,
     data: Annotated[str, typer.Option(help="aviary, cub or coco.")] = "aviary",
     data_root: DataRoot = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs per row (default: 3, or 1 with --quick).", min=1)
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs per row (default: 3, or 1 with --quick).", min=1)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, one per row.")] = False,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a key of the recipe in all runs: image.weights=FILE."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for runs/ and results/; for the report, its file.")
-    ] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="For the report: the folder of results.")
-    ] = None,
-    tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="For the report: leave out the figures.")
-    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for runs/ and results/; for the report, its file.")] = None,
+    results: Annotated[Path | None, typer.Option(help="For the report: the folder of results.")] = None,
+    tables_only: Annotated[bool, typer.Option("--tables-only", help="For the report: leave out the figures.")] = False,
     jobs: Annotated[int, typer.Option(help="Runs at a time, one thread each.", min=1)] = 2,
     as_json: Json = False,
 ) -> None:

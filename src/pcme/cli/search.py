@@ -24,36 +24,20 @@ def register(app: typer.Typer) -> None:
 
 def search(
     where: IndexPath,
-    query: Annotated[
-        str, typer.Argument(help="A text, an image file, or a .npy file of one vector.")
-    ],
+    query: Annotated[str, typer.Argument(help="A text, an image file, or a .npy file of one vector.")],
     *,
     k: Annotated[int, typer.Option("--k", "-k", help="Number of hits.")] = 10,
-    condition: Annotated[
-        str | None, typer.Option("--where", help="A filter over the columns, in SQL.")
-    ] = None,
-    kind: Annotated[
-        Literal["image", "caption"] | None, typer.Option(help="Only items of this kind.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Least match probability of a hit.")
-    ] = None,
+    condition: Annotated[str | None, typer.Option("--where", help="A filter over the columns, in SQL.")] = None,
+    kind: Annotated[Literal["image", "caption"] | None, typer.Option(help="Only items of this kind.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Least match probability of a hit.")] = None,
     min_coverage: Annotated[
         float | None,
         typer.Option(help="Answer at least this share of the answerable queries."),
     ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Exact search, however large the index is.")
-    ] = False,
-    also: Annotated[
-        list[str] | None, typer.Option("--and", help="Must match too. May be repeated.")
-    ] = None,
-    instead: Annotated[
-        list[str] | None, typer.Option("--or", help="May match instead. May be repeated.")
-    ] = None,
-    unwanted: Annotated[
-        list[str] | None, typer.Option("--not", help="Must not match. May be repeated.")
-    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Exact search, however large the index is.")] = False,
+    also: Annotated[list[str] | None, typer.Option("--and", help="Must match too. May be repeated.")] = None,
+    instead: Annotated[list[str] | None, typer.Option("--or", help="May match instead. May be repeated.")] = None,
+    unwanted: Annotated[list[str] | None, typer.Option("--not", help="Must not match. May be repeated.")] = None,
     model: ModelPath = None,
     as_json: Json = False,
 ) -> None:
@@ -88,9 +72,7 @@ def search(
 def _print(hits: Hits) -> None:
     typer.echo(_summary(hits))
     if hits.hits:
-        print_table(
-            ("rank", "match", "σ", "id, path or text, metadata"), [_row(hit) for hit in hits]
-        )
+        print_table(("rank", "match", "σ", "id, path or text, metadata"), [_row(hit) for hit in hits])
     if hits.query.note:
         typer.echo(f"note: {hits.query.note}; the hits are a guess", err=True)
     if not hits.calibrated and hits.query.answerable is not None:

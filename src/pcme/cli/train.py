@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from pcme.recipes.schema import Recipe
 
 
-Name = Annotated[
-    str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a .toml or .json file.")
-]
+Name = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a .toml or .json file.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,9 +33,7 @@ def train(
         typer.Option("--set", help="Change a key: method.samples=3. May be given several times."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed of everything random.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the newest checkpoint.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first image or caption with a problem.")
     ] = False,
@@ -48,9 +44,7 @@ def train(
     from pcme.cli.reporter import training_bar
     from pcme.training import train as run
 
-    chosen = _recipe(recipe).changed(
-        [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
-    )
+    chosen = _recipe(recipe).changed([*(changes or []), *([] if seed is None else [f"seed={seed}"])])
     with training_bar() as reporter:
         run(
             chosen,
@@ -104,7 +98,5 @@ def _print_figures(figures: Mapping[str, Mapping[str, float]]) -> None:
     if not figures:
         return
     columns = list(next(iter(figures.values())))
-    rows = [
-        (way, *(f"{100 * values[name]:.1f}" for name in columns)) for way, values in figures.items()
-    ]
+    rows = [(way, *(f"{100 * values[name]:.1f}" for name in columns)) for way, values in figures.items()]
     print_table(("validation, %", *columns), rows)

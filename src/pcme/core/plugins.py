@@ -116,6 +116,4 @@ def _import_file(path: Path) -> None:
 def _explained(what: str, error: Exception) -> ConfigError:
     if isinstance(error, ConfigError):
         return ConfigError(f"{what}: {error}")
-    return ConfigError(
-        f"{what} cannot be imported, got {type(error).__name__}: {error}. Fix it or remove it."
-    )
+    return ConfigError(f"{what} cannot be imported, got {type(error).__name__}: {error}. Fix it or remove it.")

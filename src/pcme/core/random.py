@@ -16,9 +16,7 @@ def numpy_stream(seed: int, *names: object) -> np.random.Generator:
     >>> bool(a.random() == b.random())
     True
     """
-    return np.random.Generator(
-        np.random.Philox(key=np.frombuffer(_digest(seed, names)[:16], np.uint64))
-    )
+    return np.random.Generator(np.random.Philox(key=np.frombuffer(_digest(seed, names)[:16], np.uint64)))
 
 
 def torch_stream(seed: int, *names: object) -> torch.Generator:

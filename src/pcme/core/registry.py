@@ -110,8 +110,7 @@ class Registry(Generic[T]):
             if known is cls:
                 return name
         raise ConfigError(
-            f"{cls.__qualname__} is not a registered {self.kind}. "
-            f'Decorate it with @registry.register("name").'
+            f'{cls.__qualname__} is not a registered {self.kind}. Decorate it with @registry.register("name").'
         )
 
     def origin(self, name: str) -> str:
@@ -142,9 +141,7 @@ class Registry(Generic[T]):
         for position, name in enumerate(names):
             if name in taken or name in names[:position]:
                 owner = self._classes[taken[name]].__qualname__ if name in taken else "this class"
-                raise ConfigError(
-                    f'{self.kind} "{name}" is already registered, by {owner}. Use another name.'
-                )
+                raise ConfigError(f'{self.kind} "{name}" is already registered, by {owner}. Use another name.')
 
     def _check_fields(self, name: str, cls: type[T], params: dict[str, object]) -> None:
         fields = [field for field in dataclasses.fields(cast("Any", cls)) if field.init]
@@ -153,9 +150,7 @@ class Registry(Generic[T]):
         for param in params:
             if param not in valid:
                 hint = _did_you_mean(param, valid)
-                raise ConfigError(
-                    f'"{param}" is not a field of {self.kind} "{name}".{hint} {listing}'
-                )
+                raise ConfigError(f'"{param}" is not a field of {self.kind} "{name}".{hint} {listing}')
         missing = [field.name for field in fields if _required(field) and field.name not in params]
         if missing:
             raise ConfigError(f'{self.kind} "{name}" needs {", ".join(missing)}. {listing}')

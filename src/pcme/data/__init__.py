@@ -65,6 +65,4 @@ def _by_name(name: str, params: dict[str, object]) -> Dataset:
     if base and root.is_dir():
         return registry.create(name, **{**params, "root": root})
     given = f"PCME_DATA={base} has no folder {name}" if base else "PCME_DATA is not set"
-    raise ConfigError(
-        f'dataset "{name}": needs its files, {given}. Give the folder itself, with {cls.layout}.'
-    )
+    raise ConfigError(f'dataset "{name}": needs its files, {given}. Give the folder itself, with {cls.layout}.')

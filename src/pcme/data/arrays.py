@@ -33,8 +33,7 @@ class VectorFile:
             raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
         if values.ndim not in (2, 3) or values.dtype.kind != "f":
             raise FormatError(
-                f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {values.dtype} "
-                f"{list(values.shape)}."
+                f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {values.dtype} {list(values.shape)}."
             )
         _require_finite(values, path)
         return cls(values, np.arange(len(values)))

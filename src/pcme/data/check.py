@@ -64,9 +64,7 @@ def check_split(
     )
 
 
-def _decoded_sizes(
-    dataset: CaptionDataset, problems: Problems, workers: int, progress: Progress
-) -> np.ndarray:
+def _decoded_sizes(dataset: CaptionDataset, problems: Problems, workers: int, progress: Progress) -> np.ndarray:
     """(width, height) of every image that can be decoded."""
     total = len(dataset.images)
     chunks = [range(i, min(i + CHUNK, total)) for i in range(0, total, CHUNK)]

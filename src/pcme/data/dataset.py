@@ -140,10 +140,7 @@ class CaptionDataset:
         Needs `classes`.
         """
         if self.classes is None:
-            raise DataError(
-                f"{self.where}: has no classes to match by. Give each image a class, or match by "
-                "image."
-            )
+            raise DataError(f"{self.where}: has no classes to match by. Give each image a class, or match by image.")
         facts = np.asarray(self.classes.values, np.int64)[:, None]
         return replace(self, facts=facts, said=facts[self.caption_image], writer=None)
 
@@ -243,6 +240,5 @@ def _check_rows(where: str, of: str, count: int, **columns: object) -> None:
         values = column.values if isinstance(column, NamedValues) else column
         if values is not None and len(values) != count:  # type: ignore[arg-type]
             raise ShapeError(
-                f"{where}: {name} must have one row for each of the {count} {of}, got "
-                f"{len(values)}."  # type: ignore[arg-type]
+                f"{where}: {name} must have one row for each of the {count} {of}, got {len(values)}."  # type: ignore[arg-type]
             )

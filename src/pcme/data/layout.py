@@ -79,7 +79,5 @@ def recognised(path: Path, **params: object) -> Dataset:
         cls = registry.get(name)
         if cls.layout and cls.recognises(path):
             return registry.create(name, **{**params, "root": path})
-    layouts = "\n".join(
-        f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout
-    )
+    layouts = "\n".join(f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout)
     raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")

@@ -143,9 +143,7 @@ def _cell(
     return cell
 
 
-def _shown(
-    dataset: CaptionDataset, index: int, counts: Int64[np.ndarray, " m"]
-) -> Int64[np.ndarray, " k"]:
+def _shown(dataset: CaptionDataset, index: int, counts: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " k"]:
     own = np.flatnonzero(dataset.caption_image == index)
     ranked = own[np.argsort(counts[own], kind="stable")]
     places = np.unique(np.linspace(0, len(ranked) - 1, CAPTIONS).round().astype(int))
@@ -172,9 +170,7 @@ def _picture(dataset: CaptionDataset, index: int, problems: Problems, fonts: _Fo
     return frame
 
 
-def _wrapped(
-    text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int
-) -> list[tuple[bool, str]]:
+def _wrapped(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> list[tuple[bool, str]]:
     """(is the first, line) of the text broken at words; cut with an ellipsis after LINES lines."""
     lines = [""]
     for word in text[:READ].split():

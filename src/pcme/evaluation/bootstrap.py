@@ -94,10 +94,7 @@ def intervals(
     """
     wanted = list(metric_names(direction.values) if names is None else names)
     drawn = resample(direction, wanted, replicates=replicates, seed=seed)
-    return {
-        name: Estimate(direction.metric(name), *percentiles(drawn[:, i], level))
-        for i, name in enumerate(wanted)
-    }
+    return {name: Estimate(direction.metric(name), *percentiles(drawn[:, i], level)) for i, name in enumerate(wanted)}
 
 
 def resample(
@@ -152,9 +149,7 @@ def spearman(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Callable
     return statistic
 
 
-def _draws(
-    clusters: int, replicates: int, generator: np.random.Generator, held: int | None = None
-) -> Iterator[Counts]:
+def _draws(clusters: int, replicates: int, generator: np.random.Generator, held: int | None = None) -> Iterator[Counts]:
     """Blocks of counts: as many clusters as there are, drawn with replacement.
 
     `held` numbers per replicate are what a block's user holds.
@@ -194,9 +189,7 @@ def _parts(direction: Direction, name: str) -> list[Bool[np.ndarray, " q"]]:
     return [direction.folds == fold for fold in range(direction.folds.max() + 1)]
 
 
-def _means(
-    values: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]
-) -> Float64[np.ndarray, " r"]:
+def _means(values: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]) -> Float64[np.ndarray, " r"]:
     known = ~np.isnan(values)
     sums, counts = (
         weights @ np.bincount(cluster[known], each, weights.shape[1])
@@ -205,9 +198,7 @@ def _means(
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _medians(
-    ranks: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]
-) -> Float64[np.ndarray, " r"]:
+def _medians(ranks: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]) -> Float64[np.ndarray, " r"]:
     """The median of ranks that count as often as drawn, rounded down as the protocol does."""
     known = np.flatnonzero(~np.isnan(ranks))
     order = known[np.argsort(ranks[known], kind="stable")]
@@ -227,9 +218,7 @@ def _ranks(order: Int64[np.ndarray, " n"], weights: Weights) -> Float64[np.ndarr
     return np.asarray(middle[order])
 
 
-def _correlation(
-    x: Float64[np.ndarray, " n"], y: Float64[np.ndarray, " n"], weights: Weights
-) -> float:
+def _correlation(x: Float64[np.ndarray, " n"], y: Float64[np.ndarray, " n"], weights: Weights) -> float:
     drawn = weights > 0
     if min(np.ptp(x[drawn]), np.ptp(y[drawn])) == 0:
         return float("nan")

@@ -21,9 +21,7 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
-def chosen(
-    asked: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding
-) -> Chosen:
+def chosen(asked: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding) -> Chosen:
     """The scores a user means: None is the model's own, "all" every one that fits, or names.
 
     The score that the model has learned keeps its parameters; others take their defaults, and a
@@ -32,9 +30,7 @@ def chosen(
     if asked is None:
         return Chosen((learned,))
     every = _create(scores.names(), learned, images)
-    fitting = [
-        name for name, score in every.items() if score.takes(images) and score.takes(captions)
-    ]
+    fitting = [name for name, score in every.items() if score.takes(images) and score.takes(captions)]
     kind = type(images).__name__
     names = fitting if asked == ALL else names_of(asked)
     for name in names:
@@ -65,10 +61,7 @@ def names_of(asked: str | Sequence[str]) -> list[str]:
 
 def _create(names: Sequence[str], learned: Score, images: Embedding) -> dict[str, Score]:
     """The scores of these names, each with its defaults but for the one that was learned."""
-    return {
-        name: learned if name == learned.name else scores.create(name).suited_to(images)
-        for name in names
-    }
+    return {name: learned if name == learned.name else scores.create(name).suited_to(images) for name in names}
 
 
 def _note(score: Score, learned: Score) -> str:

@@ -79,9 +79,7 @@ def compare(
     checked_metric(metric)
     names = [str(run) for run in runs]
     if len(set(names)) < 2 or len(set(names)) < len(names):
-        raise ConfigError(
-            f"runs: must be two or more different ones, got {', '.join(names) or 'none'}."
-        )
+        raise ConfigError(f"runs: must be two or more different ones, got {', '.join(names) or 'none'}.")
 
     def result(run: Path) -> Evaluation:
         if run.suffix == ".npz":
@@ -104,9 +102,7 @@ def compare_evaluations(results: dict[str, Evaluation], metric: str = "r_precisi
     found = [
         difference
         for way in DIRECTIONS
-        for difference in _differences(
-            {n: r.direction(way) for n, r in results.items()}, way, metric
-        )
+        for difference in _differences({n: r.direction(way) for n, r in results.items()}, way, metric)
     ]
     return Comparison(metric, results, tuple(found))
 
@@ -156,9 +152,7 @@ def _queries(result: Evaluation) -> str:
     return f"{result.dataset} with {result.gallery:,} images and {result.queries:,} captions"
 
 
-def _differences(
-    runs: dict[str, Direction], direction: DirectionName, metric: str
-) -> list[Difference]:
+def _differences(runs: dict[str, Direction], direction: DirectionName, metric: str) -> list[Difference]:
     """All runs of one direction against the first."""
     base, *others = runs
     drawn = {name: resample(run, [metric])[:, 0] for name, run in runs.items()}

@@ -65,20 +65,13 @@ def _image_ids(split: CaptionDataset) -> list[object]:
 
 def _rows(ids: Sequence[object]) -> dict[int, int]:
     """{COCO's number: row}; items without a number share -1."""
-    numbers = [
-        int(ident) if isinstance(ident, int | str) and str(ident).isdigit() else -1 for ident in ids
-    ]
+    numbers = [int(ident) if isinstance(ident, int | str) and str(ident).isdigit() else -1 for ident in ids]
     return {number: row for row, number in enumerate(numbers)}
 
 
 def _relation(answers: Answers, queries: Mapping[int, int], gallery: Mapping[int, int]) -> Relation:
     """Relevant items by row; two judged captions are not among COCO's 25,000."""
-    pairs = [
-        (queries[query], gallery[item])
-        for query, items in answers.items()
-        for item in items
-        if item in gallery
-    ]
+    pairs = [(queries[query], gallery[item]) for query, items in answers.items() for item in items if item in gallery]
     sizes = np.zeros(len(queries), np.int64)
     for query, items in answers.items():
         sizes[queries[query]] = len(set(items))

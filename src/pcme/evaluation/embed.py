@@ -58,8 +58,7 @@ def embed(
             progress("images", int(rows[-1]) + 1, len(dataset.images))
     if not parts:
         raise DataError(
-            f"{dataset.where}: none of its {len(dataset.images)} images can be used. See "
-            "`pcme data check`."
+            f"{dataset.where}: none of its {len(dataset.images)} images can be used. See `pcme data check`."
         )
     usable = np.concatenate(indices)
     if features is not None:
@@ -70,9 +69,7 @@ def embed(
     return Embedded(part, joined(parts), captions)
 
 
-def _embed_captions(
-    model: Model, dataset: CaptionDataset, batch_size: int, progress: Progress
-) -> Embedding:
+def _embed_captions(model: Model, dataset: CaptionDataset, batch_size: int, progress: Progress) -> Embedding:
     if dataset.caption_vectors is None:
         return model.encode_captions(list(dataset.captions), progress=progress)
     batches = _stored_batches(dataset.caption_vectors, len(dataset.captions), batch_size)

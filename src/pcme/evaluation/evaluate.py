@@ -54,9 +54,7 @@ def evaluate(
     problems = Problems()
     if scores not in (None, ALL):
         names_of(scores)  # a wrong name is refused before anything is embedded
-    subject = open_run(
-        run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress
-    )
+    subject = open_run(run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress)
     images, captions = subject.embedded.images, subject.embedded.captions
     choice = chosen(scores, subject.model.score(), images, captions)
     results = [

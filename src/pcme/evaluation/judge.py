@@ -24,9 +24,7 @@ Block = Float[np.ndarray, "b g"]
 Values = dict[str, Float64[np.ndarray, " b"]]
 
 
-def block_metrics(
-    scores: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
-) -> Values:
+def block_metrics(scores: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None) -> Values:
     """Return {metric: values} of the queries `rows`, from their scores of the whole gallery.
 
     The relation OWN is the dataset's; metrics of another have its name: "eccv map@r".
@@ -68,9 +66,7 @@ def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
     return best
 
 
-def _values(
-    part: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None
-) -> Values:
+def _values(part: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None) -> Values:
     ids = _best(part, min(_depth(rows, relations), part.shape[1]))
     values = _of_relation(part, ids, rows, relations[OWN])
     values["chance"] = _known(relations[OWN].sizes[rows] / part.shape[1], relations[OWN], rows)
@@ -85,9 +81,7 @@ def _values(
     return values
 
 
-def _of_relation(
-    part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relation: Relation
-) -> Values:
+def _of_relation(part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relation: Relation) -> Values:
     """The metrics of one relation, from the ranks of its relevant items."""
     sizes = relation.sizes[rows]
     hits = relation.matches.hits(ids[:, : max(*KS, int(sizes.max()))], rows.start)
@@ -114,8 +108,6 @@ def _first_ranks(
     return ranks
 
 
-def _known(
-    values: Float64[np.ndarray, " b"], relation: Relation, rows: slice
-) -> Float64[np.ndarray, " b"]:
+def _known(values: Float64[np.ndarray, " b"], relation: Relation, rows: slice) -> Float64[np.ndarray, " b"]:
     """NaN for queries without any relevant item."""
     return np.where(relation.sizes[rows] > 0, values, np.nan)

@@ -96,10 +96,7 @@ class MtebModel:
             return self._reranked(names, asked, self.documents, top_ranked, top_k)
         ranking = self.score.topk(asked, self.documents, k=min(top_k, len(self.ids)))
         rows = zip(names, ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
-        return {
-            name: {self.ids[i]: value for i, value in zip(ids, values, strict=True)}
-            for name, ids, values in rows
-        }
+        return {name: {self.ids[i]: value for i, value in zip(ids, values, strict=True)} for name, ids, values in rows}
 
     @property
     def mteb_model_meta(self) -> Any:  # noqa: ANN401 - mteb's ModelMeta

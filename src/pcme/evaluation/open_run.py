@@ -48,9 +48,7 @@ def find_dataset(recipe: Recipe, data_root: Path | None = None) -> Dataset:
     on_disk = bool(data.registry.get(kind).layout)
     if data_root is not None:
         if not on_disk:
-            raise ConfigError(
-                f"{kind}: is drawn and has no folder, got {data_root}. Leave --data-root out."
-            )
+            raise ConfigError(f"{kind}: is drawn and has no folder, got {data_root}. Leave --data-root out.")
         return data.create(kind, **{**params, "root": data_root})
     if on_disk and "root" not in params:
         return data.find(kind, **params)
@@ -68,8 +66,7 @@ def load_split(
     if split not in dataset.splits:
         known = [*dataset.splits, *([f"{HELD_OUT} (held out)"] if held_out else [])]
         raise ConfigError(
-            f'{recipe.data.kind}: no split "{split}", it has {", ".join(known)}. '
-            "Choose one with --split."
+            f'{recipe.data.kind}: no split "{split}", it has {", ".join(known)}. Choose one with --split.'
         )
     return dataset.load(split, problems)
 
@@ -100,6 +97,4 @@ def _features(
     untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in phases)
     if dataset.image_vectors is not None or not untouched:
         return None
-    return cached_features(
-        model, dataset, model.transform, workers=workers, problems=problems, progress=progress
-    )
+    return cached_features(model, dataset, model.transform, workers=workers, problems=problems, progress=progress)

@@ -61,9 +61,7 @@ def evaluate_score(
     )
 
 
-def retrieval(
-    score: Score, images: Embedding, captions: Embedding, matches: Matches
-) -> dict[str, dict[str, float]]:
+def retrieval(score: Score, images: Embedding, captions: Embedding, matches: Matches) -> dict[str, dict[str, float]]:
     """{direction: {metric: mean}} of both directions; `matches` has captions as queries.
 
     The short form of `evaluate_score`, for matches alone.

@@ -115,9 +115,7 @@ class _Judged(Reading):
         if package is None:
             return "the package eccv_caption is not installed. Run pip install pcme[eccv]."
         absent = Judgements(package, split).absent
-        return (
-            f"{absent:,} of their images and captions are not in {split.where}" if absent else None
-        )
+        return f"{absent:,} of their images and captions are not in {split.where}" if absent else None
 
     def add(self, split: CaptionDataset, truths: Truths) -> Truths:
         """Add the judged relation under its name."""
@@ -149,16 +147,12 @@ class CxC(_Judged):
     attribute: ClassVar[str] = "cxc_gts"
 
 
-def _fold(
-    truth: GroundTruth, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]
-) -> Fold:
+def _fold(truth: GroundTruth, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> Fold:
     plausible = truth.plausible and truth.plausible.restricted(queries, gallery)
     return Fold(queries, gallery, _restricted(truth.matches, queries, gallery), plausible)
 
 
-def _restricted(
-    matches: Matches, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]
-) -> Matches:
+def _restricted(matches: Matches, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> Matches:
     some = matches[queries]
     column = np.full(matches.shape[1], -1, np.int64)
     column[gallery] = np.arange(len(gallery))

@@ -135,19 +135,13 @@ class Evaluation:
 
     def save(self, path: str | Path) -> None:
         """Write every value to one .npz file, atomically (no pickle)."""
-        arrays = {
-            f"{way}/{name}": array
-            for way in DIRECTIONS
-            for name, array in _arrays(self.direction(way)).items()
-        }
+        arrays = {f"{way}/{name}": array for way in DIRECTIONS for name, array in _arrays(self.direction(way)).items()}
         arrays["about"] = _bytes(json.dumps(self._about()))
         try:
             with files.replacing(Path(path)) as draft, draft.open("wb") as stream:
                 np.savez_compressed(stream, allow_pickle=False, **arrays)
         except OSError as error:
-            raise FormatError(
-                f"{path}: cannot be written, {error.strerror or error}. Is its folder there?"
-            ) from error
+            raise FormatError(f"{path}: cannot be written, {error.strerror or error}. Is its folder there?") from error
 
     @staticmethod
     def load(path: str | Path) -> "Evaluation":
@@ -217,13 +211,9 @@ def _arrays(direction: Direction) -> dict[str, Shaped[np.ndarray, "..."]]:
     return {**values, "ids": ids, "clusters": direction.clusters, "folds": direction.folds}
 
 
-def _direction(
-    arrays: Mapping[str, Shaped[np.ndarray, "..."]], way: DirectionName, gallery: int
-) -> Direction:
+def _direction(arrays: Mapping[str, Shaped[np.ndarray, "..."]], way: DirectionName, gallery: int) -> Direction:
     start = f"{way}/values/"
-    values = {
-        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
-    }
+    values = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
     ids = tuple(json.loads(_text(arrays[f"{way}/ids"])))
     return Direction(values, ids, gallery, arrays[f"{way}/clusters"], arrays[f"{way}/folds"])
 

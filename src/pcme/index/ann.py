@@ -74,9 +74,7 @@ class AnnIndex:
         }
         width = self.store.schema.field("vector").type.list_size
         config = (
-            kinds.IvfPq(**common, num_sub_vectors=width // PIECE)
-            if codes == "product"
-            else kinds.IvfFlat(**common)
+            kinds.IvfPq(**common, num_sub_vectors=width // PIECE) if codes == "product" else kinds.IvfFlat(**common)
         )
         with self.store.committing("build the ANN index"):
             self.store.table.create_index("vector", config=config, name="vector", replace=True)

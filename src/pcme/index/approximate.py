@@ -66,13 +66,9 @@ class Approximate:
     ) -> pa.Table:
         """The rows that the ANN index proposes for one embedding, best first."""
         vector = self.lift.queries(embedding)[0]
-        return AnnIndex(self.store).nearest(
-            vector, columns, count=effort.shortlist, probes=effort.probes, where=where
-        )
+        return AnnIndex(self.store).nearest(vector, columns, count=effort.shortlist, probes=effort.probes, where=where)
 
-    def propose(
-        self, query: EncodedQuery, effort: Effort, columns: Sequence[str], request: Request
-    ) -> pa.Table:
+    def propose(self, query: EncodedQuery, effort: Effort, columns: Sequence[str], request: Request) -> pa.Table:
         """At least k candidates per part of a query, each row once; `columns` include seq."""
         wider = replace(effort, shortlist=max(request.k, effort.shortlist))
         parts = [self.nearest(part, wider, columns, request.where) for part in query.proposals()]

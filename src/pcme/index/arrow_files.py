@@ -26,10 +26,7 @@ def map_numpy(path: Path) -> Float[np.ndarray, "n d"]:
         raise FormatError(f"{path}: is not a NumPy file of numbers ({error}).") from error
     values = values[None] if values.ndim == 1 else values
     if values.ndim != 2 or values.dtype.kind != "f" or not len(values):
-        raise FormatError(
-            f"{path}: must hold real numbers of shape [n, d], got {values.dtype} "
-            f"{list(values.shape)}."
-        )
+        raise FormatError(f"{path}: must hold real numbers of shape [n, d], got {values.dtype} {list(values.shape)}.")
     matrix: Float[np.ndarray, "n d"] = values
     return matrix
 
@@ -58,9 +55,7 @@ def texts_in(table: pa.Table, name: str | None, path: Path) -> list[str | None] 
     try:
         texts: list[str | None] = table[name].cast(pa.string()).to_pylist()
     except pa.ArrowException as error:
-        raise FormatError(
-            f'{path}: the column "{name}" must hold texts, got {table[name].type}.'
-        ) from error
+        raise FormatError(f'{path}: the column "{name}" must hold texts, got {table[name].type}.') from error
     return texts
 
 
@@ -70,9 +65,7 @@ def vectors_in(table: pa.Table, name: str, path: Path) -> Float32[np.ndarray, "n
     kind = column.type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (lists or pa.types.is_fixed_size_list(kind)) or not _is_number(kind.value_type):
-        raise FormatError(
-            f'{path}: the column "{name}" must hold vectors, lists of numbers, got {kind}.'
-        )
+        raise FormatError(f'{path}: the column "{name}" must hold vectors, lists of numbers, got {kind}.')
     if column.null_count:
         raise DataError(f'{path}: {column.null_count:,} rows have no "{name}". Leave them out.')
     lengths = pc.unique(pc.list_value_length(column)).to_pylist()

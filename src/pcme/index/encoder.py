@@ -110,13 +110,10 @@ class Encoder:
             )
         if self.folder is None:
             raise ConfigError(
-                f"model: its folder is unknown ({self._expected}). Open the index with model=... "
-                "(--model)."
+                f"model: its folder is unknown ({self._expected}). Open the index with model=... (--model)."
             )
         if not self.folder.is_dir():
-            raise ConfigError(
-                f"{self.folder}: no model there. Say where it is now with model=... (--model)."
-            )
+            raise ConfigError(f"{self.folder}: no model there. Say where it is now with model=... (--model).")
         return self.folder
 
     def _checked(self, model: Model) -> Model:

@@ -81,15 +81,11 @@ class InMemory:
         """The k best of these rows for a combined query."""
         whole = self.resident.embedding
         parts = [
-            query.scores(
-                whole[torch.from_numpy(rows[i : i + SCORED])], self.score, request.calibrate
-            )
+            query.scores(whole[torch.from_numpy(rows[i : i + SCORED])], self.score, request.calibrate)
             for i in range(0, len(rows), SCORED)
         ]
         scores = np.concatenate(parts) if parts else np.empty(0)
-        top, best = self.resident.best(
-            torch.from_numpy(scores)[None], torch.from_numpy(rows)[None], request.k
-        )
+        top, best = self.resident.best(torch.from_numpy(scores)[None], torch.from_numpy(rows)[None], request.k)
         return TopK(best[0].numpy(), top[0].numpy(), rows, scores, len(rows))
 
     def _sample(self, rows: RowNumbers | None, count: int) -> tuple[RowNumbers, Embedding]:

@@ -78,9 +78,7 @@ def _table(rows: Rows) -> pa.Table:
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns of the first: others are left out, missing ones are null."""
     columns = [
-        _cast(table[field.name], field)
-        if field.name in table.column_names
-        else pa.nulls(len(table), field.type)
+        _cast(table[field.name], field) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

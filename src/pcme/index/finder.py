@@ -45,9 +45,7 @@ class Finder:
         self._approximate: tuple[Tuning, Approximate] | None = None
         self._lock = threading.RLock()
 
-    def search(
-        self, queries: list[EncodedQuery], k: int, *, where: str | None, exact: bool | None
-    ) -> SearchResult:
+    def search(self, queries: list[EncodedQuery], k: int, *, where: str | None, exact: bool | None) -> SearchResult:
         """The k best for each query, in the newest version of the index."""
 
         def read() -> SearchResult:
@@ -90,9 +88,7 @@ class Finder:
         with self._lock:
             return read()
 
-    def _rank(
-        self, queries: list[EncodedQuery], request: Request, exact: bool | None
-    ) -> list[Ranked]:
+    def _rank(self, queries: list[EncodedQuery], request: Request, exact: bool | None) -> list[Ranked]:
         """Approximately where the index is tuned, and either large or exactness is waived."""
         tuning = None if exact else tuning_in(self.store)
         small = self.store.count() <= SMALL
@@ -106,9 +102,7 @@ class Finder:
             return self.memory.search(queries, request)
         return [stream(self.store, self.settings.score, query, request) for query in queries]
 
-    def _search_approximately(
-        self, query: EncodedQuery, request: Request, tuning: Tuning
-    ) -> Ranked:
+    def _search_approximately(self, query: EncodedQuery, request: Request, tuning: Tuning) -> Ranked:
         """Candidates from the ANN index; their scores from memory, if all is there anyway."""
         approximate, effort = self._approximate_for(tuning), tuning.chosen.effort
         if not len(self.memory.resident):

@@ -123,15 +123,12 @@ def _repeated(column: str, values: list[object], seen: set[object]) -> list[str]
 def _damaged(table: pa.Table, lift: Lift | None) -> list[str]:
     """A fault for every row whose numbers are not those that were written."""
     ids, embedding = table["id"].to_pylist(), embedding_of(table)
-    wrong = (
-        checksums(ids, table["kind"].to_pylist(), *numbers(embedding)) != table["check"].to_numpy()
-    )
+    wrong = checksums(ids, table["kind"].to_pylist(), *numbers(embedding)) != table["check"].to_numpy()
     faults = [f'"{ids[n]}" has changed: its checksum differs' for n in np.flatnonzero(wrong)]
     if lift is None or "vector" not in table.column_names or table["vector"].null_count:
         return faults  # an interrupted tuning: no search uses its vectors
     stored, expected = matrix(table["vector"]), lift.items(embedding)
     close = np.isclose(stored, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max()).all(1)
     return faults + [
-        f'"{ids[n]}": its ANN vector does not match its embedding'
-        for n in np.flatnonzero(~close & ~wrong)
+        f'"{ids[n]}": its ANN vector does not match its embedding' for n in np.flatnonzero(~close & ~wrong)
     ]

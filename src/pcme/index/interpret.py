@@ -27,16 +27,12 @@ class Interpreter:
     """The least best p of an answerable query; None leaves it to the confidence."""
 
     @classmethod
-    def covering(
-        cls, is_probability: bool, confidence: Confidence | None, min_coverage: float | None
-    ) -> "Interpreter":
+    def covering(cls, is_probability: bool, confidence: Confidence | None, min_coverage: float | None) -> "Interpreter":
         """One that answers at least this share of the answerable calibration queries."""
         if min_coverage is None:
             return cls(is_probability, confidence)
         if confidence is None or not is_probability:
-            raise ConfigError(
-                "min_coverage: the model is not calibrated. Run `pcme calibrate` on it first."
-            )
+            raise ConfigError("min_coverage: the model is not calibrated. Run `pcme calibrate` on it first.")
         least_p = confidence.threshold(min_coverage=min_coverage).value
         return cls(is_probability, confidence, least_p)
 
@@ -73,21 +69,15 @@ class Interpreter:
             return best_p >= LEAST_P
         return self.confidence.answerable(best_p, gallery=searched)
 
-    def _query_info(
-        self, query: EncodedQuery, ranked: Ranked, p: Float64[np.ndarray, " k"] | None
-    ) -> QueryInfo:
+    def _query_info(self, query: EncodedQuery, ranked: Ranked, p: Float64[np.ndarray, " k"] | None) -> QueryInfo:
         if p is None:
             return QueryInfo(query.uncertainty(), None, None, None, query.note)
         expected = ranked.expected_matches(lambda scores: self._probability(query, scores))
         best_p = float(p[0]) if len(p) else 0.0
         answerable = query.note is None and self.answerable(best_p, ranked.searched)
-        return QueryInfo(
-            query.uncertainty(), self._percentile(query), expected, answerable, query.note
-        )
+        return QueryInfo(query.uncertainty(), self._percentile(query), expected, answerable, query.note)
 
-    def _probability(
-        self, query: EncodedQuery, scores: Float[np.ndarray, " n"]
-    ) -> Float64[np.ndarray, " n"]:
+    def _probability(self, query: EncodedQuery, scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
         """Calibrated where possible; the parts of a combination have been calibrated before."""
         if self.confidence is None or query.combined is not None:
             return _raw(scores)

@@ -69,9 +69,7 @@ class Embeddings(Source):
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.embedding):
-            raise DataError(
-                f"ids: must be one per embedding ({len(self.embedding):,}), got {len(self.ids):,}."
-            )
+            raise DataError(f"ids: must be one per embedding ({len(self.embedding):,}), got {len(self.ids):,}.")
 
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
         """The rows; nothing is computed."""

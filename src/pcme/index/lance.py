@@ -26,9 +26,7 @@ def engine() -> Any:  # noqa: ANN401 - lancedb's types are not public
         import lancedb
         import lancedb.index
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{error.name}: not installed, an index needs it. Run: pip install 'pcme[index]'."
-        ) from error
+        raise ConfigError(f"{error.name}: not installed, an index needs it. Run: pip install 'pcme[index]'.") from error
     return lancedb
 
 
@@ -40,9 +38,7 @@ def translated(uri: str, problem: str) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         reason = SOURCE.split(str(error), maxsplit=1)[0]
         full = any(f"os error {n}" in reason or getattr(error, "errno", 0) == n for n in FULL)
-        remedy = (
-            "Free space on the disk." if full else "Run `pcme index verify` to find the damage."
-        )
+        remedy = "Free space on the disk." if full else "Run `pcme index verify` to find the damage."
         raise FormatError(f"{uri}: {problem} ({reason:.400}). {remedy}") from error
 
 

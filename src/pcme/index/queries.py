@@ -52,9 +52,7 @@ class EncodedQuery:
         assert self.embedding is not None
         return [self.embedding]
 
-    def scores(
-        self, items: Embedding, score: Score, calibrate: Calibrate | None
-    ) -> Float[np.ndarray, " n"]:
+    def scores(self, items: Embedding, score: Score, calibrate: Calibrate | None) -> Float[np.ndarray, " n"]:
         """The scores that decide; those of a combination are calibrated already, where possible."""
         if self.combined is not None:
             return self.combined.log_probability(score, items, calibrate=calibrate)
@@ -82,9 +80,7 @@ class Ranked:
     searched: int
     exact: bool
 
-    def expected_matches(
-        self, probability: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, " n"]]
-    ) -> float:
+    def expected_matches(self, probability: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, " n"]]) -> float:
         """Σ p over all items searched: that of the pool, the rest estimated by the sample."""
         total = float(probability(self.pool).sum())
         if rest := self.searched - len(self.pool):

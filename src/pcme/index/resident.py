@@ -61,9 +61,7 @@ class Resident:
         order = torch.from_numpy(np.stack(orders))
         return scores.gather(1, order), rows.gather(1, order)
 
-    def _order(
-        self, scores: Float[np.ndarray, " m"], rows: Int64[np.ndarray, " m"], k: int
-    ) -> Int64[np.ndarray, " k"]:
+    def _order(self, scores: Float[np.ndarray, " m"], rows: Int64[np.ndarray, " m"], k: int) -> Int64[np.ndarray, " k"]:
         return best_first(scores, lambda n: self.ids[rows[n]], k)
 
     def rows_of(self, seq: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " m"]:

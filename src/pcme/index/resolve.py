@@ -37,9 +37,7 @@ from pcme.index.queries import Query
 from pcme.index.rows import Kind, Metadata, checked_names, metadata_table
 from pcme.index.vector_files import MEANS, NumpyVectors, is_vectors, vector_sources
 
-Items: TypeAlias = (
-    str | Path | Sequence[ImageLike] | Embedding | CaptionDataset | Source | Sequence[Source]
-)
+Items: TypeAlias = str | Path | Sequence[ImageLike] | Embedding | CaptionDataset | Source | Sequence[Source]
 """A path or a dataset's name, images or captions, embeddings, a split of a dataset, sources."""
 
 
@@ -81,13 +79,9 @@ def parse_items(
     return [source for name in names for source in _parse(name, kinds, splits, problems)]
 
 
-def _parse(
-    where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems
-) -> list[Source]:
+def _parse(where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems) -> list[Source]:
     if not where.strip():
-        raise ConfigError(
-            'items: must be a path or the name of a dataset, got "". The current folder is ".".'
-        )
+        raise ConfigError('items: must be a path or the name of a dataset, got "". The current folder is ".".')
     path = Path(where)
     if path.suffix.lower() in IMAGE_SUFFIXES:
         _require_no_parts(where, "an image", splits, kinds)
@@ -167,9 +161,7 @@ def with_metadata(sources: Sequence[Source], table: pa.Table) -> list[Source]:
     columns, matched, annotated = table.drop_columns(["id"]), False, list[Source]()
     for source in sources:
         if not isinstance(source, Images | Captions):
-            raise ConfigError(
-                "metadata: those of vectors stand in their own Parquet file. Add them there."
-            )
+            raise ConfigError("metadata: those of vectors stand in their own Parquet file. Add them there.")
         rows = [_find_row(name, source, row_of) for name in source.ids]
         matched = matched or any(row is not None for row in rows)
         more = metadata_table(columns.take(pa.array(rows, pa.int64())), len(rows))
@@ -195,9 +187,7 @@ def _find_row(name: str, source: Source, row_of: Mapping[str, int]) -> int | Non
     return row_of.get(name, row_of.get(Path(name).name if alone else name.partition("/")[2]))
 
 
-def _annotated(
-    sources: list[Source], metadata: Metadata, ids: Sequence[str] | None
-) -> list[Source]:
+def _annotated(sources: list[Source], metadata: Metadata, ids: Sequence[str] | None) -> list[Source]:
     """The source with these ids, and these metadata besides its own."""
     if metadata is None and ids is None:
         return sources
@@ -227,14 +217,10 @@ def _listed(items: Sequence[ImageLike], ids: Sequence[str] | None, kind: Kind) -
     return Captions(names, names) if kind == "caption" else Images(ImageList(items), names)
 
 
-def _require_no_parts(
-    where: str, what: str, splits: Sequence[str], kinds: Sequence[Kind] = ("image",)
-) -> None:
+def _require_no_parts(where: str, what: str, splits: Sequence[str], kinds: Sequence[Kind] = ("image",)) -> None:
     """Refuse a split or a kind of items that have neither."""
     if splits:
-        raise ConfigError(
-            f'{where}: has no split "{splits[0]}", it is {what}, not a dataset. Leave --split out.'
-        )
+        raise ConfigError(f'{where}: has no split "{splits[0]}", it is {what}, not a dataset. Leave --split out.')
     if "image" not in kinds:
         raise ConfigError(
             f"{where}: has no captions, it is {what}. Leave --kind out, or put the captions of "
@@ -242,9 +228,7 @@ def _require_no_parts(
         )
 
 
-def _of_dataset(
-    dataset: Dataset, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems
-) -> list[Source]:
+def _of_dataset(dataset: Dataset, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems) -> list[Source]:
     names = [dataset.checked_split(name) for name in splits or dataset.splits]
     if isinstance(dataset, Sidecar):
         read = {"image": _sidecar_images, "caption": _sidecar_captions}

@@ -29,9 +29,7 @@ from pcme.index.settings import Settings
 T = TypeVar("T")
 
 Kind = Literal["image", "caption"]
-Metadata: TypeAlias = (
-    pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None
-)
+Metadata: TypeAlias = pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None
 """A table, {column: values}, or one mapping per item."""
 
 RESERVED = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", "check")
@@ -117,9 +115,7 @@ class Rows:
     def __post_init__(self) -> None:
         for name in ("origins", "embedding", "metadata"):
             if (value := getattr(self, name)) is not None and len(value) != len(self.ids):
-                raise DataError(
-                    f"{name}: must be one per id ({len(self.ids):,}), got {len(value):,}."
-                )
+                raise DataError(f"{name}: must be one per id ({len(self.ids):,}), got {len(value):,}.")
         checked_ids(self.ids)
         if self.metadata is not None:
             checked_names(self.metadata.column_names)
@@ -150,9 +146,7 @@ class Rows:
         kinds = [origin.kind for origin in self.origins]
         return checksums(self.ids, kinds, *numbers(self.embedding))
 
-    def table(
-        self, target: pa.Schema, vectors: Float32[np.ndarray, "n l"] | None, first_seq: int
-    ) -> pa.Table:
+    def table(self, target: pa.Schema, vectors: Float32[np.ndarray, "n l"] | None, first_seq: int) -> pa.Table:
         """A table of this schema, with `seq` from `first_seq` on."""
         columns = self.columns()
         columns["seq"] = pa.array(np.arange(first_seq, first_seq + len(self)))
@@ -160,8 +154,7 @@ class Rows:
         if vectors is not None:
             columns["vector"] = vectors_column(vectors)
         arrays = [
-            columns[field.name] if field.name in columns else _cast(self.metadata, field, len(self))
-            for field in target
+            columns[field.name] if field.name in columns else _cast(self.metadata, field, len(self)) for field in target
         ]
         return pa.Table.from_arrays(arrays, schema=target)
 
@@ -213,9 +206,7 @@ def metadata_table(metadata: Metadata, count: int) -> pa.Table | None:
             table = pa.table({name: pa.array(values) for name, values in metadata.items()})
         else:
             names = list(dict.fromkeys(name for row in metadata for name in row))
-            table = pa.table(
-                {name: pa.array([row.get(name) for row in metadata]) for name in names}
-            )
+            table = pa.table({name: pa.array([row.get(name) for row in metadata]) for name in names})
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
             f"metadata: no type fits all values of a column, {error}. Give each column one type."
@@ -264,9 +255,7 @@ def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:
 def matrix(column: pa.ChunkedArray) -> Float32[np.ndarray, "n d"]:
     """A column of vectors as a matrix that may be changed."""
     width = column.type.list_size
-    parts = [
-        chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks
-    ]
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
     whole = np.concatenate(parts) if parts else np.empty((0, width), np.float32)
     return np.require(whole, np.float32, ["C", "W"])
 

@@ -86,9 +86,7 @@ class SearchIndex:
         else:
             given = {"dim": dim, "score": score, "spread": spread}
             named = ", ".join(name for name, value in given.items() if value is not None)
-            raise ConfigError(
-                f"{named}: decided by the model, got both. Leave out {named}, or the model."
-            )
+            raise ConfigError(f"{named}: decided by the model, got both. Leave out {named}, or the model.")
         ann = settings.score.ann(settings.dim)
         store = Store.create(str(path), schema(settings, ann.width if ann else None, columns or {}))
         return cls(store, settings, encoder)
@@ -171,9 +169,7 @@ class SearchIndex:
         calibration queries counts as answerable (docs/science/calibration.md).
         """
         combined = combine_queries(query, all_of, any_of, but_not)
-        return self.search_many(
-            [combined], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage
-        )[0]
+        return self.search_many([combined], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage)[0]
 
     def search_many(
         self,

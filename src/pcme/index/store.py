@@ -89,9 +89,7 @@ class Store:
         with self.filtering(where):
             return int(self.table.count_rows(bracketed(where)))
 
-    def read(
-        self, columns: Sequence[str], where: str | None = None, limit: int | None = None
-    ) -> pa.Table:
+    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> pa.Table:
         """These columns of the matching rows, in write order."""
         with self.filtering(where):
             query = self._select(columns, where)
@@ -135,13 +133,10 @@ class Store:
                 yield
         except Timeout as error:
             raise DataError(
-                f"{self.uri}: locked by another writer for more than {WAIT:.0f} s. Wait for it, or "
-                "stop it."
+                f"{self.uri}: locked by another writer for more than {WAIT:.0f} s. Wait for it, or stop it."
             ) from error
         except PermissionError as error:
-            raise ConfigError(
-                f"{self.uri}: cannot be written, {error.strerror}. Check the permissions."
-            ) from error
+            raise ConfigError(f"{self.uri}: cannot be written, {error.strerror}. Check the permissions.") from error
 
     def next_seq(self) -> int:
         """A `seq` above all given so far; only while writing."""
@@ -213,9 +208,7 @@ class Store:
                 return
             # Twice: the remains of the first are an old version only to the second.
             for _ in range(2):
-                self.table.optimize(
-                    cleanup_older_than=timedelta(milliseconds=1), delete_unverified=True
-                )
+                self.table.optimize(cleanup_older_than=timedelta(milliseconds=1), delete_unverified=True)
 
     def size(self) -> int | None:
         """Bytes in the folder; None at an object store."""

@@ -129,9 +129,7 @@ def tune(
     with store.writing():
         AnnIndex(store).build(_partitions(rows), approximate.lift.codes)
     trials = _trials(approximate, encoded, truth, target=target, rows=rows, progress=progress)
-    tuning = Tuning(
-        best_of(trials, target), target, exact_milliseconds, rows, len(encoded), tuple(trials)
-    )
+    tuning = Tuning(best_of(trials, target), target, exact_milliseconds, rows, len(encoded), tuple(trials))
     with store.writing():
         store.note(tuning=tuning.to_json())
     return tuning
@@ -252,9 +250,7 @@ def _recalls(
     return recalls
 
 
-def _time(
-    search: Callable[[EncodedQuery], T], queries: Sequence[EncodedQuery]
-) -> tuple[list[T], float]:
+def _time(search: Callable[[EncodedQuery], T], queries: Sequence[EncodedQuery]) -> tuple[list[T], float]:
     """(the result of each search, their median time in milliseconds)."""
     results, times = [], []
     for query in queries:

@@ -148,17 +148,14 @@ class NumpyVectors(Source):
     def _require_as_many(self, file: Path, count: int) -> None:
         if count != len(self._mean):
             raise DataError(
-                f"{file}: must have one row per vector of {self.path} ({len(self._mean):,}), got "
-                f"{count:,}."
+                f"{file}: must have one row per vector of {self.path} ({len(self._mean):,}), got {count:,}."
             )
 
     def _texts(self, names: Sequence[str]) -> Texts:
         """The column that has one of these names."""
         if self._table is None or self.metadata_path is None:
             return None
-        return texts_in(
-            self._table, first_present(names, self._table.column_names), self.metadata_path
-        )
+        return texts_in(self._table, first_present(names, self._table.column_names), self.metadata_path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +173,7 @@ class ParquetVectors(Source):
             return [f"{self.path.stem}/{n}" for n in range(self._file.metadata.num_rows)]
         names = texts_in(self._file.read(["id"]), "id", self.path) or []
         if None in names:
-            raise DataError(
-                f"{self.path}: row {names.index(None):,} has no id. Give it one, or leave the "
-                "column out."
-            )
+            raise DataError(f"{self.path}: row {names.index(None):,} has no id. Give it one, or leave the column out.")
         return [name for name in names if name is not None]
 
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
@@ -215,9 +209,7 @@ class ParquetVectors(Source):
 
     def _embedding(self, table: pa.Table, mean: str | None, sigma: str | None) -> Embedding:
         if mean is None:
-            raise FormatError(
-                f"{self.path}: has no column {' or '.join(MEANS)}, got {', '.join(self._names)}."
-            )
+            raise FormatError(f"{self.path}: has no column {' or '.join(MEANS)}, got {', '.join(self._names)}.")
         x = vectors_in(table, mean, self.path)
         if sigma is None:
             return _embedding(x, None, self.path)
@@ -229,9 +221,7 @@ class ParquetVectors(Source):
 
     def _read(self, indices: Sequence[int], columns: list[str] | None = None) -> pa.Table:
         """These rows, ascending, with these columns, or all."""
-        counts = [
-            self._file.metadata.row_group(n).num_rows for n in range(self._file.num_row_groups)
-        ]
+        counts = [self._file.metadata.row_group(n).num_rows for n in range(self._file.num_row_groups)]
         starts = np.concatenate(([0], np.cumsum(counts)))
         first, last = np.searchsorted(starts, (indices[0], indices[-1]), side="right") - 1
         table = self._file.read_row_groups(list(range(int(first), int(last) + 1)), columns)
@@ -250,9 +240,7 @@ class ParquetVectors(Source):
         return names
 
 
-def _embedding(
-    mean: Float[np.ndarray, "n d"], log_sigma: Float[np.ndarray, "n s"] | None, path: Path
-) -> Embedding:
+def _embedding(mean: Float[np.ndarray, "n d"], log_sigma: Float[np.ndarray, "n s"] | None, path: Path) -> Embedding:
     """Points, or Gaussians; a vector with σ = 0 is a point."""
     x = torch.from_numpy(np.ascontiguousarray(mean, np.float32))
     if log_sigma is None or np.isneginf(log_sigma).all():

@@ -31,9 +31,7 @@ class Added:
     """Items that were in the index already and were skipped."""
 
     def __add__(self, other: "Added") -> "Added":
-        return Added(
-            self.added + other.added, self.replaced + other.replaced, self.present + other.present
-        )
+        return Added(self.added + other.added, self.replaced + other.replaced, self.present + other.present)
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,7 @@ class Writer:
         for source, indices in _chunks(sources):
             stored = self._stored_origins([source.ids[n] for n in indices])
             if on_conflict == "error" and stored:
-                raise DataError(
-                    f'id: "{min(stored)}" is in the index already. Give another id, or replace it.'
-                )
+                raise DataError(f'id: "{min(stored)}" is in the index already. Give another id, or replace it.')
             if on_conflict == "skip":
                 self._require_same_items(source, indices, stored)
             present |= stored.keys()
@@ -107,9 +103,7 @@ class Writer:
                 f"{other[:12]}. Embed the items with the index's model: {model}."
             )
 
-    def _require_same_items(
-        self, source: Source, indices: Sequence[int], stored: Mapping[str, Origin]
-    ) -> None:
+    def _require_same_items(self, source: Source, indices: Sequence[int], stored: Mapping[str, Origin]) -> None:
         """Refuse an id that the index has for another item.
 
         Files of vectors often have neither paths nor texts: then the numbers decide.

@@ -155,9 +155,7 @@ class Factors:
         )
 
 
-def log_match(
-    queries: Side, gallery: Side, scale: Scalar, shift: Scalar, sign: Sign = 1.0
-) -> Float[Tensor, "q g"]:
+def log_match(queries: Side, gallery: Side, scale: Scalar, shift: Scalar, sign: Sign = 1.0) -> Float[Tensor, "q g"]:
     """log E[sigmoid(sign · (b − a √Q))] for all pairs: log p for sign 1, log(1 − p) for −1.
 
     Paper: Eq. (2) and (3) as J → ∞. Differentiable in everything.
@@ -214,9 +212,7 @@ def variances(items: Gaussian) -> Float[Tensor, "n d"]:
     return items.variance.clamp_min(TINY)
 
 
-def score_pairs(
-    moments: Moments, gather: Gather, scale: Scalar, shift: Scalar
-) -> Float[Tensor, "*n"]:
+def score_pairs(moments: Moments, gather: Gather, scale: Scalar, shift: Scalar) -> Float[Tensor, "*n"]:
     """`log_expectation` without gradients, in float64 on the CPU: one compiled pass."""
     spreads = moments.spread.numpy(), moments.spread2.numpy()
     shifts = moments.shift.numpy(), moments.shift2.numpy()
@@ -236,9 +232,7 @@ def _classes() -> tuple[tuple[float, np.ndarray, np.ndarray], ...]:
     return tuple((most, rule[:, 0].copy(), np.exp(rule[:, 1])) for most, rule in rules)
 
 
-def _narrow(
-    moments: Moments, scale: Scalar, shift: Scalar, sign: Sign, *, nodes: int
-) -> Float[Tensor, "*n"]:
+def _narrow(moments: Moments, scale: Scalar, shift: Scalar, sign: Sign, *, nodes: int) -> Float[Tensor, "*n"]:
     """Gauss–Hermite over √Q ≈ √θ₁ (A + B z + C z² + E z³)."""
     mean, unit = moments.mean, moments.scaled_to_unit_mean()
     variance = unit.variance.clamp_min(torch.finfo(mean.dtype).tiny)  # σ → 0 underflows
@@ -256,9 +250,7 @@ def _narrow(
     return _log_mean_sigmoid(logits, [weight for _, weight in hermite(nodes)])
 
 
-def _log_mean_sigmoid(
-    logits: list[Float[Tensor, "*n"]], log_weights: list[float]
-) -> Float[Tensor, "*n"]:
+def _log_mean_sigmoid(logits: list[Float[Tensor, "*n"]], log_weights: list[float]) -> Float[Tensor, "*n"]:
     """log Σ_k w_k sigmoid(l_k), one exponential per node and none of a positive number.
 
     With r the largest logit and v = e^(l−r), sigmoid(l) e^(−min(r, 0)) = v / (α + β v), where

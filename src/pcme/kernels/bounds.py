@@ -68,9 +68,7 @@ class Limits:
         )
 
 
-def upper_log_match(
-    mean: Float[Tensor, " n"], limits: Limits, scale: Scalar, shift: Scalar
-) -> Float[Tensor, " n"]:
+def upper_log_match(mean: Float[Tensor, " n"], limits: Limits, scale: Scalar, shift: Scalar) -> Float[Tensor, " n"]:
     """No pair with E Q ≥ `mean` has a larger `log_match`; +∞ where such a pair could be wide.
 
     A node of the narrow rule lies at √E Q + u z + …, u = sd(√Q). The range of u is cut into strips;
@@ -83,9 +81,7 @@ def upper_log_match(
     edges = torch.linspace(0, 1, BOUND_STRIPS + 1, dtype=mean.dtype)[:, None] * cv / 2  # u / root
     steep = scale * root * edges
     bounds = torch.full_like(edges[1:], -torch.inf)
-    for (_, nodes), (low, high) in zip(
-        STEEP, pairwise((-1.0, *(s for s, _ in STEEP))), strict=True
-    ):
+    for (_, nodes), (low, high) in zip(STEEP, pairwise((-1.0, *(s for s, _ in STEEP))), strict=True):
         inside = (steep[1:] > low) & (steep[:-1] <= high)
         if inside.any():
             z, weight = torch.tensor(hermite(nodes), dtype=mean.dtype).T[:, :, None]  # [node, 1]

@@ -39,9 +39,7 @@ _FAST: dict[str, Any] = {
 }
 
 
-def kernel_sums(
-    queries: tuple[Array, Array], tiles: Array, items: int, threads: int
-) -> tuple[Array, Array]:
+def kernel_sums(queries: tuple[Array, Array], tiles: Array, items: int, threads: int) -> tuple[Array, Array]:
     """(M, L) for all pairs [Q, items]; `queries` and `tiles` come from `pad` and `pack`."""
     mean, variance = queries
     m_out = np.empty((len(mean), items), mean.dtype)
@@ -67,18 +65,14 @@ def kernel_gradients(
     return grad_mean, grad_variance
 
 
-def pair_moments(
-    queries: tuple[Array, Array], items: tuple[Array, Array], ids: Array, threads: int
-) -> Array:
+def pair_moments(queries: tuple[Array, Array], items: tuple[Array, Array], ids: Array, threads: int) -> Array:
     """Σ s, Σ s², Σ Δ², Σ Δ² s in float64 for the listed pairs: ids [Q, m] → [4, Q, m].
 
     In the order of the items, not of the queries: each item's row is then read from memory once.
     """
     out = np.empty((4, ids.size))
     order = np.argsort(ids, axis=None)
-    run_slices(
-        lambda a, b: _pair_moments(*queries, *items, ids, order, out, a, b), ids.size, threads
-    )
+    run_slices(lambda a, b: _pair_moments(*queries, *items, ids, order, out, a, b), ids.size, threads)
     return out.reshape(4, *ids.shape)
 
 

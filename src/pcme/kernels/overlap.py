@@ -123,9 +123,7 @@ def _broadcast(m1: Queries, v1: Queries, m2: Items, v2: Items) -> Terms:
     return torch.cat([m for m, _ in parts]), torch.cat([log_sum for _, log_sum in parts])
 
 
-def _reach(
-    items: Gaussian, log_centre: Float[Tensor, " d"]
-) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+def _reach(items: Gaussian, log_centre: Float[Tensor, " d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
     """The largest |log σ − centre| and |μ| per dimension, chunk by chunk: torch would copy."""
     parts = [items[i : i + 4096].detach() for i in range(0, len(items), 4096)]
     low = torch.stack([part.log_sigma.amin(0) for part in parts]).amin(0)

@@ -70,9 +70,7 @@ def _wide_chunk(
     return both.clamp_max(0)
 
 
-def _power_nodes(
-    delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]
-) -> Float[Tensor, "n inner"]:
+def _power_nodes(delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]) -> Float[Tensor, "n inner"]:
     """Nodes of R: (R/θ₁)^h is close to normal, h = 1 − 2 θ₁ θ₃ / (3 θ₂²) (Jensen & Solomon)."""
     tiny = 1e-30
     d2 = delta.square()

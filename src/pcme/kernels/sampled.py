@@ -25,9 +25,7 @@ SQRT_EPSILON = 1e-12
 """Least squared distance: the square root's slope at 0 is infinite. Paper's code adds 1e-6."""
 
 
-def draw(
-    items: Embedding, rows: slice, samples: int, *, seed: int, side: str
-) -> Float[Tensor, "n k d"]:
+def draw(items: Embedding, rows: slice, samples: int, *, seed: int, side: str) -> Float[Tensor, "n k d"]:
     """Samples of items[rows]; a function of (seed, side, position), never of how rows are cut.
 
     The two sides never share a stream: with one seed for both, row i of either side would carry the
@@ -48,9 +46,7 @@ def mean_distance(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float
     return _distances(*_stacked(x, y)).view(_pairs_shape(x, y)).mean(0).mean(1)
 
 
-def log_match(
-    x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"], scale: float, shift: float
-) -> Float[Tensor, "q g"]:
+def log_match(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"], scale: float, shift: float) -> Float[Tensor, "q g"]:
     """log mean_jk sigmoid(shift − scale ‖x_qj − y_gk‖). Paper: Eq. (2)–(3)."""
     distance = _distances(*_stacked(x * scale, y * scale)).view(_pairs_shape(x, y))
     logits = torch.sub(shift, distance, out=distance).clamp_max_(SURE)
@@ -85,9 +81,7 @@ class _PairNll(torch.autograd.Function):
         left, right = _stacked(x, y)
         distance = _distances(left, right)
         shape = _pairs_shape(x, y)
-        logits = torch.addcmul(
-            (sign * shift)[:, None], (-sign * scale)[:, None], distance.view(shape)
-        ).clamp_max_(SURE)
+        logits = torch.addcmul((sign * shift)[:, None], (-sign * scale)[:, None], distance.view(shape)).clamp_max_(SURE)
         top = logits.amax(0).amax(1)
         part = _scaled_sigmoid(logits, top)
         total = part.sum(0).sum(1)
@@ -148,9 +142,7 @@ def _distances(left: Float[Tensor, "jq d"], right: Float[Tensor, "kg d"]) -> Flo
     return squares.clamp_min_(SQRT_EPSILON).sqrt_()
 
 
-def _scaled_sigmoid(
-    logits: Float[Tensor, "j q k g"], top: Float[Tensor, "q g"]
-) -> Float[Tensor, "j q k g"]:
+def _scaled_sigmoid(logits: Float[Tensor, "j q k g"], top: Float[Tensor, "q g"]) -> Float[Tensor, "j q k g"]:
     """sigmoid(l) e^(−min(r, 0)) in place, r = `top` the largest l of a pair.
 
     With v = e^(l−r) it is v / (α + β v), where (α, β) = (1, eʳ) for r < 0, (e⁻ʳ, 1) otherwise: all

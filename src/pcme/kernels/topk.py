@@ -42,9 +42,7 @@ class BestKeys:
         """A block of keys [queries, g] for the items from `first_id` on."""
         state = (self._words, self._count, self._threshold, self.width)
         bits = keys.view(np.int32)
-        run_slices(
-            lambda a, b: _add_keys(keys, bits, first_id, *state, a, b), len(keys), self.threads
-        )
+        run_slices(lambda a, b: _add_keys(keys, bits, first_id, *state, a, b), len(keys), self.threads)
 
     def result(self) -> tuple[Array, Array]:
         """(keys, ids), [queries, width] each, the best first; needs as many items as `width`."""

@@ -34,6 +34,4 @@ class AuthorsPCME(Method):
         return SoftContrastive(self._pcme())
 
     def _pcme(self) -> PCME:
-        return PCME(
-            likelihood=self.likelihood, samples=self.samples, scale=self.scale, shift=self.shift
-        )
+        return PCME(likelihood=self.likelihood, samples=self.samples, scale=self.scale, shift=self.shift)

@@ -44,9 +44,7 @@ class Terms:
     @staticmethod
     def of(terms: Mapping[str, Callable[[], Scalar]], **weights: float) -> "Terms":
         """The terms whose weight is not 0, computed; a term without a weight counts once."""
-        return Terms(
-            {n: term() if weights.get(n, 1) else None for n, term in terms.items()}, weights
-        )
+        return Terms({n: term() if weights.get(n, 1) else None for n, term in terms.items()}, weights)
 
     @property
     def values(self) -> dict[str, Scalar]:
@@ -58,10 +56,7 @@ class Terms:
         """The weighted sum."""
         none = next(iter(self.values.values())).new_zeros(())
         # A zero stands for a term left out: sums round by the position of their summands.
-        parts = [
-            none if value is None else self.weights.get(name, 1.0) * value
-            for name, value in self.all.items()
-        ]
+        parts = [none if value is None else self.weights.get(name, 1.0) * value for name, value in self.all.items()]
         return torch.stack(parts).sum()
 
 
@@ -69,9 +64,7 @@ class Objective(nn.Module, ABC):
     """The loss of a batch; it may have parameters of its own, such as Eq. (3)'s a and b."""
 
     @abstractmethod
-    def forward(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The terms; `matches[i, j]` says whether caption j is true of image i."""
 
     @abstractmethod
@@ -190,9 +183,7 @@ def require_not_negative(**weights: float) -> None:
         require(name, weight >= 0, "at least 0", weight)
 
 
-def require_gaussians(
-    method: str, images: Embedding, captions: Embedding
-) -> tuple[Gaussian, Gaussian]:
+def require_gaussians(method: str, images: Embedding, captions: Embedding) -> tuple[Gaussian, Gaussian]:
     """Both sides, for a loss that needs σ; an error for points."""
     if isinstance(images, Gaussian) and isinstance(captions, Gaussian):
         return images, captions

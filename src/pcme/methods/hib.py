@@ -71,9 +71,7 @@ class WithinModality(SigmoidObjective):
         super().__init__(method.scale, method.shift)
         self.method = method
 
-    def forward(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The terms match and kl, of the chosen side or added for both."""
         sides = {"images": [images], "captions": [captions], "both": [images, captions]}
         chosen = sides[self.method.side]
@@ -124,7 +122,5 @@ def balanced(nll: Float[Tensor, "b b"], same: Bool[Tensor, "b b"]) -> Float[Tens
     True
     """
     others = ~torch.eye(len(nll), dtype=torch.bool, device=nll.device)
-    halves = [
-        (nll * kind).sum() / kind.sum().clamp_min(1) for kind in (same & others, ~same & others)
-    ]
+    halves = [(nll * kind).sum() / kind.sum().clamp_min(1) for kind in (same & others, ~same & others)]
     return torch.stack(halves).mean()

@@ -58,9 +58,7 @@ class Contrast(Objective):
         self.method = method
         self.log_scale = nn.Parameter(torch.tensor(-math.log(method.temperature)))
 
-    def forward(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The term contrast."""
         with torch.no_grad():  # the weight itself is capped, so that it can come down again
             self.log_scale.clamp_(max=math.log(self.method.largest_scale))
@@ -79,9 +77,7 @@ class Contrast(Objective):
         return {"scale": min(self.method.largest_scale, self.log_scale.exp().item())}
 
 
-def cross_entropy(
-    logits: Float[Tensor, "b c"], true: Bool[Tensor, "b c"] | Float[Tensor, "b c"]
-) -> Float[Tensor, ""]:
+def cross_entropy(logits: Float[Tensor, "b c"], true: Bool[Tensor, "b c"] | Float[Tensor, "b c"]) -> Float[Tensor, ""]:
     """−Σ_j target_j log softmax_j, the targets of a row's matches equal; mean of rows with any.
 
     >>> cross_entropy(torch.zeros(2, 4), torch.tensor([[True, True, False, False], [False] * 4]))

@@ -43,9 +43,7 @@ def pair_nll(
     0.1...
     """
     if method not in get_args(Method):
-        raise ConfigError(
-            f'unknown method "{method}". Known methods: {", ".join(get_args(Method))}.'
-        )
+        raise ConfigError(f'unknown method "{method}". Known methods: {", ".join(get_args(Method))}.')
     _require_same_space(images, captions)
     sign = _sign(matches, (len(images), len(captions)), images)
     a, b = (torch.as_tensor(v, dtype=sign.dtype, device=sign.device) for v in (scale, shift))
@@ -79,9 +77,7 @@ def energy_nll(
     return -logsigmoid((matches.to(energy) * 2 - 1) * (shift - scale * energy))
 
 
-def _points(
-    items: Embedding, samples: int, generator: torch.Generator | None
-) -> Float[Tensor, "n k d"]:
+def _points(items: Embedding, samples: int, generator: torch.Generator | None) -> Float[Tensor, "n k d"]:
     if isinstance(items, Points):
         return items.x
     if samples < 1:
@@ -89,9 +85,7 @@ def _points(
     return items.sample(samples, generator).x
 
 
-def _sign(
-    matches: Matches | Bool[Tensor, "b c"], shape: tuple[int, int], like: Embedding
-) -> Float[Tensor, "b c"]:
+def _sign(matches: Matches | Bool[Tensor, "b c"], shape: tuple[int, int], like: Embedding) -> Float[Tensor, "b c"]:
     """+1 where a pair matches, −1 elsewhere."""
     found = torch.as_tensor(matches.dense()) if isinstance(matches, Matches) else matches
     if found.dtype != torch.bool or tuple(found.shape) != shape:
@@ -113,12 +107,8 @@ def _require_gaussian(items: Embedding, method: str) -> Gaussian:
 
 def _require_same_space(images: Embedding, captions: Embedding) -> None:
     if not len(images) or not len(captions):
-        raise ShapeError(
-            f"a batch needs an image and a caption at least, got {len(images)} and {len(captions)}."
-        )
+        raise ShapeError(f"a batch needs an image and a caption at least, got {len(images)} and {len(captions)}.")
     if images.dim != captions.dim:
-        raise ShapeError(
-            f"images have dimension {images.dim}, captions {captions.dim}: not one space."
-        )
+        raise ShapeError(f"images have dimension {images.dim}, captions {captions.dim}: not one space.")
     images.require_finite("images")
     captions.require_finite("captions")

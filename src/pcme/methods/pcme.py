@@ -138,9 +138,7 @@ class SoftContrastive(SigmoidObjective):
         self.method = method
         self.breadth = nn.Parameter(torch.full((2,), -2.0)) if method.breadth_weight else None
 
-    def forward(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The terms match, kl, uniformity, fit and breadth, as far as they have a weight."""
         method, (target, weights) = self.method, positive_weights(matches, self.method.positives)
         energy = self._energy(images, captions)

@@ -146,9 +146,7 @@ def expected_distance(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b 
     return own[0][:, None] + own[1] - 2 * images.mean @ captions.mean.T
 
 
-def with_pseudo_positives(
-    target: Float[Tensor, "b c"], logits: Float[Tensor, "b c"]
-) -> Float[Tensor, "b c"]:
+def with_pseudo_positives(target: Float[Tensor, "b c"], logits: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
     """The targets of each row, its best one given to all pairs that look as true. Chun 2024, §2.3.
 
     "As true" is a logit at least as large as that of the pair with the best target; of several such

@@ -70,9 +70,7 @@ class MultipleInstance(TripletObjective):
         super().__init__(method, averaged=True)
         self.method = method
 
-    def forward(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The term rank; with K > 1 the terms diversity and mmd too."""
         rank: Float[Tensor, ""] = self.triplets(best_cosine(images, captions), matches)
         if self.method.embeddings == 1:

@@ -71,9 +71,7 @@ class Triplets(nn.Module):
         """The negatives that count at this step."""
         return "all" if self.steps.item() < self.warm_steps else self.method.negatives
 
-    def forward(
-        self, similarity: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]
-    ) -> Float[Tensor, ""]:
+    def forward(self, similarity: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]) -> Float[Tensor, ""]:
         """The loss; in training, it counts as a step."""
         negatives = self.counted
         if self.training:
@@ -96,9 +94,7 @@ class TripletObjective(Objective):
         super().__init__()
         self.triplets = Triplets(method, averaged=averaged)
 
-    def forward(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The term rank."""
         return Terms.of({"rank": lambda: self.triplets(best_cosine(images, captions), matches)})
 
@@ -145,9 +141,7 @@ def excess(
     return similarity.new_zeros(len(similarity)).index_add(0, rows, share)
 
 
-def roles(
-    matches: Bool[Tensor, "b c"], positives: Positives
-) -> tuple[Bool[Tensor, "b c"], Bool[Tensor, "b c"]]:
+def roles(matches: Bool[Tensor, "b c"], positives: Positives) -> tuple[Bool[Tensor, "b c"], Bool[Tensor, "b c"]]:
     """(which pairs are positives, which are negatives).
 
     `diagonal`: each pair is its own positive, and all else is negative, true or not, as in the

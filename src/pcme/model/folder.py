@@ -23,9 +23,7 @@ def require_files(root: Path) -> None:
     """Refuse a folder that lacks a part of a model."""
     for name in (RECIPE, VOCAB, WEIGHTS):
         if not (root / name).is_file():
-            raise FormatError(
-                f"{root}: not a model folder, {name} is missing. Has training finished?"
-            )
+            raise FormatError(f"{root}: not a model folder, {name} is missing. Has training finished?")
 
 
 def read_recipe(root: Path) -> Recipe:
@@ -34,9 +32,7 @@ def read_recipe(root: Path) -> Recipe:
     try:
         return from_record(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError, PcmeError) as error:
-        raise FormatError(
-            f"{path}: not a recipe, got {error}. Restore it from a backup."
-        ) from error
+        raise FormatError(f"{path}: not a recipe, got {error}. Restore it from a backup.") from error
 
 
 def read_weights(path: Path) -> dict[str, Shaped[Tensor, "..."]]:

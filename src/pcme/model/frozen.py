@@ -79,26 +79,18 @@ def _stages(model: Model, tops: Sequence[int]) -> list[Stage]:
     network, stages = model.images.network, []
     for number, top in enumerate(tops):
         frozen = nn.ModuleList(network.blocks()[:-top]) if top else network
-        encode = (
-            partial(_between, network, tops[number - 1], top)
-            if number
-            else partial(_from_pixels, model, top)
-        )
+        encode = partial(_between, network, tops[number - 1], top) if number else partial(_from_pixels, model, top)
         stages.append(Stage(digest_of_module(frozen), encode))
     return stages
 
 
-def _from_pixels(
-    model: Model, top: int, pixels: UInt8[Tensor, "b 3 h w"]
-) -> Float[Tensor, "b ..."]:
+def _from_pixels(model: Model, top: int, pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b ..."]:
     if not top:
         return model.features(pixels)
     return model.images.network.below(model.network_input(pixels), top)
 
 
-def _between(
-    network: ImageNetwork, before: int, top: int, maps: Float[Tensor, "b c h w"]
-) -> Float[Tensor, "b ..."]:
+def _between(network: ImageNetwork, before: int, top: int, maps: Float[Tensor, "b c h w"]) -> Float[Tensor, "b ..."]:
     """The output of the blocks from the last `before` to the last `top`, given maps."""
     if not top:
         return network.above(maps, before)

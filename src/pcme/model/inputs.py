@@ -17,9 +17,7 @@ ImageInput = str | Path | Image.Image | Tensor
 T = TypeVar("T")
 
 
-def to_pixels(
-    image: ImageInput, number: int, transform: ImageTransform
-) -> UInt8[Tensor, "3 size size"]:
+def to_pixels(image: ImageInput, number: int, transform: ImageTransform) -> UInt8[Tensor, "3 size size"]:
     """The pixels of an image; a tensor of the transform's own size is taken as it is."""
     if isinstance(image, Tensor):
         if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] != 3:

@@ -46,9 +46,7 @@ def parsed(record: object, where: str) -> Origin:
         if dict(stated(origin.scores)) != origin.scores:
             raise TypeError("scores are finite numbers with plain names")
     except TypeError as error:
-        raise FormatError(
-            f"{where}: not the origin of a model, got {error}. Restore it from a backup."
-        ) from error
+        raise FormatError(f"{where}: not the origin of a model, got {error}. Restore it from a backup.") from error
     return origin
 
 

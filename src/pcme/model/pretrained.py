@@ -113,8 +113,7 @@ def _front_matter(recipe: Recipe, figures: Figures, license: str) -> str:  # noq
 
 def _require_figures(figures: object) -> None:
     shaped = isinstance(figures, Mapping) and all(
-        isinstance(values, Mapping) and all(map(_is_finite, values.values()))
-        for values in figures.values()
+        isinstance(values, Mapping) and all(map(_is_finite, values.values())) for values in figures.values()
     )
     if not shaped:
         raise ConfigError(
@@ -174,10 +173,7 @@ def _limits(recipe: Recipe, words: int | None, origin: Origin | None) -> Iterato
             "EXIF orientation and alpha."
         )
     yield f"Images unlike those of {_learned_from(recipe)} are untested."
-    yield (
-        "It repeats what its data say of people and places, with their errors; do not decide about "
-        "people with it."
-    )
+    yield ("It repeats what its data say of people and places, with their errors; do not decide about people with it.")
     yield "A match probability is calibrated for the training data, if at all."
 
 

@@ -32,9 +32,7 @@ class SeveralAttentions(nn.Module):
     torch.Size([2, 3, 8])
     """
 
-    def __init__(
-        self, features: int, count: int, *, generator: torch.Generator, hidden: int | None = None
-    ) -> None:
+    def __init__(self, features: int, count: int, *, generator: torch.Generator, hidden: int | None = None) -> None:
         super().__init__()
         width = hidden or max(1, features // 2)
         self.inner = nn.Linear(features, width, bias=False)
@@ -42,15 +40,11 @@ class SeveralAttentions(nn.Module):
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight, generator=generator)
 
-    def _logits(
-        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
-    ) -> Float[Tensor, "b s k"]:
+    def _logits(self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None) -> Float[Tensor, "b s k"]:
         logits: Tensor = self.outer(torch.tanh(self.inner(sites))).to(sites.dtype)
         return logits if mask is None else logits.masked_fill(~mask[:, :, None], -torch.inf)
 
-    def forward(
-        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
-    ) -> Float[Tensor, "b k d"]:
+    def forward(self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None) -> Float[Tensor, "b k d"]:
         """The attended sites, K times."""
         logits = self._logits(sites, mask)
         with single_precision(sites):
@@ -65,20 +59,14 @@ class LocalAttention(SeveralAttentions):
     torch.Size([2, 8])
     """
 
-    def __init__(
-        self, features: int, *, generator: torch.Generator, hidden: int | None = None
-    ) -> None:
+    def __init__(self, features: int, *, generator: torch.Generator, hidden: int | None = None) -> None:
         super().__init__(features, 1, generator=generator, hidden=hidden)
 
-    def weights(
-        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
-    ) -> Float[Tensor, "b s"]:
+    def weights(self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None) -> Float[Tensor, "b s"]:
         """How much each site counts: at least 0, 1 in all, 0 where the mask is False."""
         return torch.softmax(self._logits(sites, mask).squeeze(-1), -1)
 
-    def forward(
-        self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None
-    ) -> Float[Tensor, "b d"]:
+    def forward(self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None) -> Float[Tensor, "b d"]:
         """The attended sites."""
         weights = self.weights(sites, mask)
         with single_precision(sites):

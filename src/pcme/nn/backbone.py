@@ -93,9 +93,7 @@ class CaptionNetwork(_Network, ABC):
     projected: bool
 
     @abstractmethod
-    def forward(
-        self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None
-    ) -> Features:
+    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The features of captions, of which so many sites are there; without lengths, all are."""
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
@@ -153,6 +151,4 @@ class CaptionBackbone(Backbone[CaptionNetwork], ABC):
 
 
 image_backbones: Registry[Backbone[ImageNetwork]] = Registry("image backbone", "pcme.nn.images")
-caption_backbones: Registry[Backbone[CaptionNetwork]] = Registry(
-    "caption backbone", "pcme.nn.captions"
-)
+caption_backbones: Registry[Backbone[CaptionNetwork]] = Registry("caption backbone", "pcme.nn.captions")

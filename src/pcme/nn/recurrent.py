@@ -31,9 +31,7 @@ class StackedBiGRU(nn.Module):
     torch.Size([2, 5, 8])
     """
 
-    def __init__(
-        self, inputs: int, hidden: int, *, stacks: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, inputs: int, hidden: int, *, stacks: int, generator: torch.Generator) -> None:
         super().__init__()
         self.stacks, self.hidden = stacks, hidden
         rows = 2 * stacks  # forward and backward of the first stack, then of the second, ...
@@ -49,9 +47,7 @@ class StackedBiGRU(nn.Module):
         self.bias_ih = uniform(rows, 3 * hidden)
         self.bias_hh = uniform(rows, 3 * hidden)
 
-    def forward(
-        self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]
-    ) -> Float[Tensor, "stacks b h"]:
+    def forward(self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "stacks b h"]:
         """The sentence vectors [stacks, b, 2·hidden]."""
         ordered = torch.sort(lengths, descending=True, stable=True)
         steps = torch.arange(words.shape[1], device=lengths.device)

@@ -41,9 +41,7 @@ def _mean_head(sizes: HeadSizes, options: HeadOptions, generator: torch.Generato
 class ImageTower(nn.Module):
     """From normalised pixels, or features computed before, to embeddings."""
 
-    def __init__(
-        self, network: ImageNetwork, options: HeadOptions, *, generator: torch.Generator
-    ) -> None:
+    def __init__(self, network: ImageNetwork, options: HeadOptions, *, generator: torch.Generator) -> None:
         super().__init__()
         self.network = network
         self.heads = Heads(HeadSizes(network.features, network.features), options, generator)
@@ -58,16 +56,12 @@ class ImageTower(nn.Module):
 class CaptionTower(nn.Module):
     """From captions, as ids or as vectors, to embeddings."""
 
-    def __init__(
-        self, words: CaptionNetwork, options: HeadOptions, *, generator: torch.Generator
-    ) -> None:
+    def __init__(self, words: CaptionNetwork, options: HeadOptions, *, generator: torch.Generator) -> None:
         super().__init__()
         self.words = words
         sizes = HeadSizes(words.features, words.pooled, project=not words.projected)
         self.heads = Heads(sizes, options, generator)
 
-    def forward(
-        self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None
-    ) -> Embedding:
+    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Embedding:
         """The embeddings of a batch of captions."""
         return self.heads(self.words(inputs, lengths))  # type: ignore[no-any-return]

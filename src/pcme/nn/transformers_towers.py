@@ -68,8 +68,7 @@ def library() -> Any:  # noqa: ANN401 - a module that need not be installed has 
         return importlib.import_module("transformers")
     except ImportError as error:
         raise ConfigError(
-            f"a hub backbone needs transformers, which cannot be imported, got {error}. Run pip "
-            "install 'pcme[hub]'."
+            f"a hub backbone needs transformers, which cannot be imported, got {error}. Run pip install 'pcme[hub]'."
         ) from error
 
 
@@ -150,14 +149,10 @@ def quiet(package: Any) -> Iterator[None]:  # noqa: ANN401
 def _require_source(source: object, side: Side) -> None:
     """Refuse a missing folder before it is taken for a hub name, and looked for on the network."""
     if not isinstance(source, str):
-        raise ConfigError(
-            f"{KEYS[side]}: must be text, got {source!r}. Give a folder, or a hub name."
-        )
+        raise ConfigError(f"{KEYS[side]}: must be text, got {source!r}. Give a folder, or a hub name.")
     looks_like_a_path = not source or source[0] in "./~" or source.count("/") > 1
     if looks_like_a_path and not Path(source).is_dir():
-        raise ConfigError(
-            f'{KEYS[side]}: "{source}" is not a folder. Give a folder, or a hub name.'
-        )
+        raise ConfigError(f'{KEYS[side]}: "{source}" is not a folder. Give a folder, or a hub name.')
 
 
 def _require_side(model: Any, side: Side, source: str) -> None:  # noqa: ANN401

@@ -25,8 +25,6 @@ def draw_convolutions(
     """Kaiming-normal convolutions (He et al. 2015), and batch norms at their start."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(
-                module.weight, mode=mode, nonlinearity="relu", generator=generator
-            )
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)
         elif isinstance(module, nn.BatchNorm2d):
             module.reset_parameters()

@@ -124,9 +124,7 @@ def add_lines(axes: Axes, series: Sequence[Line], *, first: int = 0) -> None:
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=BAND, linewidth=0)
 
 
-def add_bars(
-    axes: Axes, groups: Sequence[str], series: Sequence[Bars], *, horizontal: bool = False
-) -> None:
+def add_bars(axes: Axes, groups: Sequence[str], series: Sequence[Bars], *, horizontal: bool = False) -> None:
     """Draw bars into a panel; the n-th of a group has the n-th colour and hatch."""
     thickness = 0.8 / len(series)
     centres = np.arange(len(groups))
@@ -134,8 +132,7 @@ def add_bars(
     for number, part in enumerate(series):
         if len(part.value) != len(groups):
             raise ShapeError(
-                f'bars "{part.name}": must have one value per group, {len(groups)}, got '
-                f"{len(part.value)}."
+                f'bars "{part.name}": must have one value per group, {len(groups)}, got {len(part.value)}.'
             )
         where = centres + (number - (len(series) - 1) / 2) * thickness
         draw(

@@ -79,9 +79,7 @@ def require(module: str = "matplotlib") -> Any:  # noqa: ANN401 - a module
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(
-            "matplotlib: not installed. Install what draws: pip install 'pcme[plots]'"
-        ) from error
+        raise ConfigError("matplotlib: not installed. Install what draws: pip install 'pcme[plots]'") from error
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -136,13 +134,9 @@ def grid(
     return figure, list(panels.ravel())
 
 
-def divided(
-    whole: Figure, *, heights: Sequence[float] = (1,), widths: Sequence[float] = (1,)
-) -> list[SubFigure]:
+def divided(whole: Figure, *, heights: Sequence[float] = (1,), widths: Sequence[float] = (1,)) -> list[SubFigure]:
     """The parts of a figure, row by row, each with a layout of its own."""
-    parts = whole.subfigures(
-        len(heights), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths
-    )
+    parts = whole.subfigures(len(heights), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths)
     return list(parts.ravel())
 
 

@@ -26,9 +26,7 @@ comes from ImageNet), then the heads learn from captions, new ones at every step
 AVIARY_TINY = variant(
     AVIARY,
     "aviary-tiny",
-    data=part(
-        "aviary", pixels=16, train_species=24, val_species=6, val_images=3, captions_per_image=4
-    ),
+    data=part("aviary", pixels=16, train_species=24, val_species=6, val_images=3, captions_per_image=4),
     image=part("convnet", widths=[8, 16]),
     dim=16,
     words=Words(dim=8),

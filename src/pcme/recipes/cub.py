@@ -37,9 +37,7 @@ CUB_EFFNET = variant(
     method=part("pcme", kl_weight=0.064, positives="diagonal", attention_hidden=128),
     dim=256,
     words=Words(vectors="package"),
-    augment=Augment(
-        size=224, crop="none", flip=True, word_drop=0.1, erasing=0.2, word_erasing=0.15, views=2
-    ),
+    augment=Augment(size=224, crop="none", flip=True, word_drop=0.1, erasing=0.2, word_erasing=0.15, views=2),
     sampling=Sampling(kind="pairs", batch_size=128),
     phases=(Phase(epochs=3, learning_rate=1e-2, warmup_steps=50, sigma_factor=0.1),),
 )

@@ -111,10 +111,7 @@ def _require_files(recipe: Recipe, command: str) -> None:
 def _require_labels(plans: Sequence[Plan], recipe: Recipe) -> None:
     """Refuse plausible matches of a split without labels, before anything is trained."""
     with_labels = {
-        (table.split, plan.name): plan.request
-        for plan in plans
-        for table in plan.tables
-        if table.needs_labels
+        (table.split, plan.name): plan.request for plan in plans for table in plan.tables if table.needs_labels
     }
     for (part, name), request in with_labels.items():
         split = find_dataset(recipe, request.data_root).load(request.setup.splits[part])

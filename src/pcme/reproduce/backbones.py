@@ -22,9 +22,7 @@ from pcme.training.state import save
 NETWORK = "images.network."
 
 
-def start_from_shared_backbone(
-    recipe: Recipe, folder: Path, *, data_root: Path | None, stamp: str
-) -> None:
+def start_from_shared_backbone(recipe: Recipe, folder: Path, *, data_root: Path | None, stamp: str) -> None:
     """Put the checkpoint after the label phases into a run's folder, if the recipe has any.
 
     The shared run lies beside the run's folder.
@@ -53,9 +51,7 @@ def labels_alone(recipe: Recipe) -> Recipe | None:
     return recipe.model_copy(update={**update, "phases": recipe.phases[:count]})
 
 
-def _put_checkpoint(
-    recipe: Recipe, folder: Path, shared: Path, phases: int, data_root: Path | None
-) -> None:
+def _put_checkpoint(recipe: Recipe, folder: Path, shared: Path, phases: int, data_root: Path | None) -> None:
     newest = checkpoint.newest(shared / "checkpoints")
     assert newest is not None, "the shared run has just ended"
     run = prepare_run(recipe, folder, data_root, workers=1, strict=False, reporter=Reporter())
@@ -71,11 +67,7 @@ def _put_checkpoint(
 
 def _load(run: Run, saved: checkpoint.Checkpoint) -> None:
     weights = saved.tensors("model")
-    network = {
-        name.removeprefix(NETWORK): weight
-        for name, weight in weights.items()
-        if name.startswith(NETWORK)
-    }
+    network = {name.removeprefix(NETWORK): weight for name, weight in weights.items() if name.startswith(NETWORK)}
     run.model.images.network.load_state_dict(network)
     assert run.probe is not None, "a recipe that learns labels has one"
     run.probe.load_state_dict(saved.tensors("probe"))

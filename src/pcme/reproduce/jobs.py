@@ -96,9 +96,7 @@ class JobState:
         try:
             return TypeAdapter(JobState).validate_json(path.read_bytes())
         except ValueError as error:
-            raise FormatError(
-                f"{path}: damaged, got {error}. Remove it to measure the run again."
-            ) from error
+            raise FormatError(f"{path}: damaged, got {error}. Remove it to measure the run again.") from error
 
     def write(self, folder: Path) -> None:
         """Replace the state in a job's folder atomically."""
@@ -136,9 +134,7 @@ def read_job(folder: Path) -> Job:
             record["stamp"],
         )
     except (OSError, ValueError, LookupError) as error:
-        raise FormatError(
-            f"{path}: not a job, got {error}. Start it with `pcme reproduce`."
-        ) from error
+        raise FormatError(f"{path}: not a job, got {error}. Start it with `pcme reproduce`.") from error
 
 
 def forget_features(runs: Path) -> None:

@@ -47,9 +47,7 @@ def _spread(subject: Subject, _: Score) -> dict[str, float | None]:
     """E[log σ] over the items and dimensions of either side. Paper: Table D.1."""
     sides = {"images": subject.embedded.images, "captions": subject.embedded.captions}
     return {
-        f"{side} log_sigma": float(mean_log_sigma(items).mean())
-        if isinstance(items, Gaussian)
-        else None
+        f"{side} log_sigma": float(mean_log_sigma(items).mean()) if isinstance(items, Gaussian) else None
         for side, items in sides.items()
     }
 

@@ -47,8 +47,7 @@ def _half_of(table: str, half: int) -> dict[str, Values]:
     """{row: its values in one half of a table in text}."""
     lines = (line.split("|") for line in table.strip().splitlines())
     return {
-        name.strip(): tuple(None if x == "–" else float(x) for x in halves[half].split())
-        for name, *halves in lines
+        name.strip(): tuple(None if x == "–" else float(x) for x in halves[half].split()) for name, *halves in lines
     }
 
 
@@ -117,10 +116,7 @@ MINING = Source(
 )
 
 _RECALLS = ("pmrp", "recall@1", "recall@5", "recall@10")
-_1K, _5K = (
-    tuple(f"{way} {prefix}{name}" for way in ("i2t", "t2i") for name in _RECALLS)
-    for prefix in ("1k ", "")
-)
+_1K, _5K = (tuple(f"{way} {prefix}{name}" for way in ("i2t", "t2i") for name in _RECALLS) for prefix in ("1k ", ""))
 
 _COCO = """
 VSE++          |    – 64.6 90.0 95.7    – 52.0 84.3 92.0 |    – 41.3 71.1 81.2    – 30.3 59.4 72.4

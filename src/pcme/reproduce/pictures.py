@@ -51,9 +51,7 @@ def _bars(table: ResultTable, indices: Sequence[int]) -> plots.Figure:
     """One group per row that has all the values, one bar per column."""
     rows = [row for row in table.rows if all(known(row.values[index]) for index in indices)]
     series = [
-        plots.Bars(
-            table.columns[index].title, *_spread(table, index, [row.values[index] for row in rows])
-        )
+        plots.Bars(table.columns[index].title, *_spread(table, index, [row.values[index] for row in rows]))
         for index in indices
     ]
     return plots.bars(

@@ -134,10 +134,7 @@ def _elsewhere(name: str, kind: type[Experiment], setup: Setup) -> str:
     others = [SETUPS[other] for other in kind.setups]
     bring = "; or ".join(other.needs or other.name for other in others)
     commands = "; or ".join(other.command(name) for other in others)
-    return (
-        f"{name} ({kind.where}): not possible on {setup.name}, it needs {bring}. "
-        f"Then run: {commands}"
-    )
+    return f"{name} ({kind.where}): not possible on {setup.name}, it needs {bring}. Then run: {commands}"
 
 
 def _changed(assignment: str) -> str:

@@ -131,9 +131,7 @@ class Processes:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **job.environment}
         with log.open("ab") as errors, (job.folder / "output.txt").open("wb") as output:
             # In a session of its own: an interrupt comes from here alone, and once.
-            process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=errors, start_new_session=True
-            )
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=errors, start_new_session=True)
             self._running.add(process)
             try:
                 status = process.wait()

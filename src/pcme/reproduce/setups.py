@@ -42,9 +42,7 @@ class Setup:
     labels: str = ""
     """The file with the labels that define plausible matches, where there is one."""
 
-    def assignments(
-        self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool
-    ) -> list[str]:
+    def assignments(self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool) -> list[str]:
         """The values of `pcme train BASE --set ...` for a row."""
         shortened = self.quick if quick else ()
         return [f"method={json.dumps(self._method(method))}", *shortened, *changes]

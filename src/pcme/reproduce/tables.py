@@ -7,9 +7,7 @@ from pcme.reproduce.base import Column
 from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, known
 
 
-def document(
-    result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True
-) -> str:
+def document(result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True) -> str:
     """A result as a page or a section: tables, claims, and how it differs from the paper.
 
     `picture` is the path of its figures without number and suffix; `protocol` repeats how the setup
@@ -73,10 +71,7 @@ def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[st
 def _about(result: Result) -> str:
     several = f"mean ± standard deviation over {result.seeds} seeds"
     seeds = "one seed" if result.seeds == 1 else several
-    return (
-        f"{result.summary} In the paper: {result.where}. Here: {seeds}, `{result.command}` "
-        f"({spent([result])})."
-    )
+    return f"{result.summary} In the paper: {result.where}. Here: {seeds}, `{result.command}` ({spent([result])})."
 
 
 def spent(results: Sequence[Result]) -> str:

@@ -11,8 +11,7 @@ def checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
     """Return (queries, gallery items), neither of them 0."""
     if len(shape) != 2 or min(shape) < 1:
         raise ShapeError(
-            f"shape: needs at least one query and one gallery item, got {tuple(shape)}. "
-            "Give (queries, gallery items)."
+            f"shape: needs at least one query and one gallery item, got {tuple(shape)}. Give (queries, gallery items)."
         )
     return int(shape[0]), int(shape[1])
 
@@ -50,9 +49,7 @@ def check_range(array: Int[np.ndarray, "..."], size: int, name: str) -> None:
     """Refuse a number outside of 0 to size - 1."""
     if array.size and not (array.min() >= 0 and array.max() < size):
         wrong = array[(array < 0) | (array >= size)][0]
-        raise DataError(
-            f"{name}: must be from 0 to {size - 1}, got {wrong}. Check the shape or the ids."
-        )
+        raise DataError(f"{name}: must be from 0 to {size - 1}, got {wrong}. Check the shape or the ids.")
 
 
 def check_rows(

@@ -55,9 +55,7 @@ def hamming_factors(
     return left, np.ascontiguousarray(right.T)
 
 
-def require_equally_wide(
-    queries: Float32[np.ndarray, "q _"], gallery: Float32[np.ndarray, "g _"]
-) -> None:
+def require_equally_wide(queries: Float32[np.ndarray, "q _"], gallery: Float32[np.ndarray, "g _"]) -> None:
     """Refuse label vectors of two different label sets."""
     if queries.shape[1] != gallery.shape[1]:
         raise ShapeError(
@@ -73,9 +71,7 @@ def checked_radius(within: int) -> int:
     2
     """
     if int(within) != within or within < 0:
-        raise ConfigError(
-            f"within: must be a whole number >= 0, got {within}. The paper uses 0, 1, 2."
-        )
+        raise ConfigError(f"within: must be a whole number >= 0, got {within}. The paper uses 0, 1, 2.")
     return int(within)
 
 
@@ -98,8 +94,7 @@ def _checked_classes(classes: ArrayLike, name: str) -> Shaped[np.ndarray, " n"]:
     array = np.asarray(classes)
     if array.ndim != 1 or array.size == 0:
         raise ShapeError(
-            f"{name}: must be a list with at least one class, got shape {array.shape}. "
-            "Give one class per item."
+            f"{name}: must be a list with at least one class, got shape {array.shape}. Give one class per item."
         )
     if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
         return array.astype(np.str_)
@@ -121,9 +116,7 @@ def checked_statements(values: ArrayLike, name: str, least: int) -> Int64[np.nda
     return rows.astype(np.int64, copy=False)
 
 
-def satisfied(
-    said: Int64[np.ndarray, "q a"], facts: Int64[np.ndarray, "g a"]
-) -> Iterator[Bool[np.ndarray, "_ g"]]:
+def satisfied(said: Int64[np.ndarray, "q a"], facts: Int64[np.ndarray, "g a"]) -> Iterator[Bool[np.ndarray, "_ g"]]:
     """Blocks of the matrix "item g satisfies all that query q says".
 
     Equal statements share one row of work: captions that say little repeat each other.

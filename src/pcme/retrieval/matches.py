@@ -60,9 +60,7 @@ class Matches:
         object.__setattr__(self, "indices", _frozen(indices))
 
     @classmethod
-    def from_pairs(
-        cls, query_index: ArrayLike, gallery_index: ArrayLike, shape: tuple[int, int]
-    ) -> "Matches":
+    def from_pairs(cls, query_index: ArrayLike, gallery_index: ArrayLike, shape: tuple[int, int]) -> "Matches":
         """The relation of the pairs (query_index[i], gallery_index[i]); repeats count once.
 
         >>> Matches.from_pairs([1, 0, 1, 1], [2, 0, 0, 2], shape=(2, 3)).dense().astype(int)
@@ -98,9 +96,7 @@ class Matches:
         return cls(_starts(counts), members[positions], (len(query_codes), len(gallery_codes)))
 
     @classmethod
-    def from_labels(
-        cls, query_labels: ArrayLike, gallery_labels: ArrayLike, within: int
-    ) -> "Matches":
+    def from_labels(cls, query_labels: ArrayLike, gallery_labels: ArrayLike, within: int) -> "Matches":
         """The plausible matches: pairs whose binary labels differ in at most `within` (ζ) places.
 
         Paper: §4.1.1, §C.1.
@@ -133,8 +129,7 @@ class Matches:
         )
         if queries.shape[1] != items.shape[1]:
             raise ShapeError(
-                "said and facts: must have the same attributes, got "
-                f"{queries.shape[1]} and {items.shape[1]} columns."
+                f"said and facts: must have the same attributes, got {queries.shape[1]} and {items.shape[1]} columns."
             )
         if queries.shape[1] == 1 and queries.min(initial=0) >= 0:
             return cls.from_classes(queries[:, 0], items[:, 0])
@@ -154,9 +149,7 @@ class Matches:
                 "Give one row per query and one column per gallery item."
             )
         if mask.dtype != np.bool_:
-            raise DataError(
-                f"match matrix: must be boolean, got {mask.dtype}. Compare it, as in matrix > 0."
-            )
+            raise DataError(f"match matrix: must be boolean, got {mask.dtype}. Compare it, as in matrix > 0.")
         blocks = row_blocks(len(mask), row_bytes=5 * mask.shape[1])
         return cls._from_masks((mask[rows] for rows in blocks), mask.shape[1])
 

@@ -106,9 +106,7 @@ def chance(matches: Matches) -> PerQuery:
     return np.where(matches.answerable, matches.counts / matches.shape[1], np.nan)
 
 
-def share_of_hits(
-    hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]
-) -> Float[np.ndarray, " b"]:
+def share_of_hits(hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
     """Precision: the share of the first `depth` that are relevant; `hits` has none beyond them.
 
     >>> share_of_hits(np.array([[True, False, True]]), np.array([4]))
@@ -117,9 +115,7 @@ def share_of_hits(
     return np.asarray(np.count_nonzero(hits, axis=1) / depth)
 
 
-def average_precision(
-    hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]
-) -> Float[np.ndarray, " b"]:
+def average_precision(hits: Bool[np.ndarray, "b k"], depth: Int[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
     """(1/depth) Σ_{i≤depth} P@i rel_i of hits in order, with none beyond `depth`.
 
     >>> average_precision(np.array([[True, False, False]]), np.array([2]))

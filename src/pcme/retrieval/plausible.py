@@ -125,9 +125,7 @@ class Plausible:
         sizes = _sizes(groups.distance, there, radii)
         return cls(groups.group[queries], there, groups.distance, radii, sizes)
 
-    def restricted(
-        self, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]
-    ) -> "Plausible":
+    def restricted(self, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> "Plausible":
         """Keep some queries and some of the gallery."""
         groups = Groups(np.concatenate([self.query_group, self.gallery_group]), self.distance)
         return Plausible.of(groups, queries, gallery + len(self.query_group), self.radii)
@@ -137,9 +135,7 @@ class Plausible:
         """Which gallery items take part."""
         return np.asarray(self.gallery_group != NOBODY)
 
-    def shares(
-        self, ranked: Ranking | Float[np.ndarray, "b g"], rows: slice
-    ) -> Float64[np.ndarray, "b z"]:
+    def shares(self, ranked: Ranking | Float[np.ndarray, "b g"], rows: slice) -> Float64[np.ndarray, "b z"]:
         """PMRP of the queries `rows` per radius, from their scores; NaN without label or match."""
         if isinstance(ranked, Ranking):
             first = self._first_ranked(ranked)

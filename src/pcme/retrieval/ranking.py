@@ -208,9 +208,7 @@ def _stable_argsort(values: Float64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"
     return order
 
 
-def _take_rows(
-    scores: Float[np.ndarray, "q g"], ids: Int64[np.ndarray, "q k"]
-) -> Float[np.ndarray, "q k"]:
+def _take_rows(scores: Float[np.ndarray, "q g"], ids: Int64[np.ndarray, "q k"]) -> Float[np.ndarray, "q k"]:
     return np.stack([row.take(picked) for row, picked in zip(scores, ids, strict=True)])
 
 

@@ -141,9 +141,7 @@ class Score(ABC):
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """How a block is computed; by default `pairs`, broadcast."""
-        return PairsPlan(
-            self.pairs, require_gaussian(self, queries), require_gaussian(self, gallery)
-        )
+        return PairsPlan(self.pairs, require_gaussian(self, queries), require_gaussian(self, gallery))
 
     def __call__(
         self, queries: Embedding, gallery: Embedding, *, memory_limit: int = MEMORY_LIMIT
@@ -195,9 +193,7 @@ class Score(ABC):
         """
         require_comparable(queries, gallery)
         if not 1 <= k <= len(gallery):
-            raise ConfigError(
-                f"k must be between 1 and the gallery's {len(gallery)} items, got {k}."
-            )
+            raise ConfigError(f"k must be between 1 and the gallery's {len(gallery)} items, got {k}.")
         for items in (queries, gallery):
             self.require_taken(items)
         scan = self.scan(Fixed(gallery.detach()), exact=exact)
@@ -218,9 +214,7 @@ class Score(ABC):
         """Raise a `ConfigError` that names the scores which are match probabilities."""
         if not self.is_log_probability:
             known = ", ".join(_names(lambda score: score.is_log_probability))
-            raise ConfigError(
-                f"{purpose}: {type(self).__name__} is not a match probability. Use one of: {known}."
-            )
+            raise ConfigError(f"{purpose}: {type(self).__name__} is not a match probability. Use one of: {known}.")
 
 
 class LiftedScore(Score, ABC):
@@ -257,9 +251,7 @@ def require_gaussian(score: Score, items: Embedding) -> Gaussian:
 def require_logit(name: str, scale: float, shift: float) -> None:
     """A `ConfigError` unless 0 < scale < ∞ and shift is finite."""
     if not (0 < scale < math.inf and math.isfinite(shift)):
-        raise ConfigError(
-            f"{name}: scale must be finite and > 0 and shift finite, got {scale} and {shift}."
-        )
+        raise ConfigError(f"{name}: scale must be finite and > 0 and shift finite, got {scale} and {shift}.")
 
 
 def require_comparable(queries: Embedding, gallery: Embedding) -> None:

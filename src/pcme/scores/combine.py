@@ -98,9 +98,7 @@ class One(Query):
     def embedding(self) -> Embedding:
         """The embedding, or an error when it has not been encoded."""
         if not isinstance(self.item, Gaussian | Points):
-            raise ConfigError(
-                f"{self!r}: not encoded. Call query.encoded(...) first, or search an index."
-            )
+            raise ConfigError(f"{self!r}: not encoded. Call query.encoded(...) first, or search an index.")
         return self.item
 
     def log_probabilities(
@@ -175,9 +173,7 @@ class Product(_Tree):
         return f"({' × '.join(map(repr, self.parts))})"
 
 
-def all_of(
-    parts: Sequence[object], *, how: Literal["probability", "density"] = "probability"
-) -> Query:
+def all_of(parts: Sequence[object], *, how: Literal["probability", "density"] = "probability") -> Query:
     """Items that match all parts; parts are texts, images, embeddings or queries.
 
     "probability" is Π p. "density" is one Gaussian, which any index of Gaussians can search; its
@@ -271,9 +267,7 @@ def _queries(parts: Sequence[object], name: str) -> tuple[Query, ...]:
 def _gaussian(query: Query) -> Gaussian:
     item = query.item if isinstance(query, One) else query
     if not isinstance(item, Gaussian):
-        raise ConfigError(
-            f'{query!r}: has no density to multiply. Use all_of(..., how="probability").'
-        )
+        raise ConfigError(f'{query!r}: has no density to multiply. Use all_of(..., how="probability").')
     return item
 
 

@@ -235,9 +235,7 @@ class SeparableScan(Scan[_Query, None]):
         fade = (-variance / typical).exp()
         return _Query(torch.cat((mean.square() * fade, mean * fade, fade), -1).float(), typical)
 
-    def keys(
-        self, queries: _Query, items: Embedding, kept: None, part: slice
-    ) -> Float32[Tensor, "q n"]:
+    def keys(self, queries: _Query, items: Embedding, kept: None, part: slice) -> Float32[Tensor, "q n"]:
         """One product."""
         lifted = self._lift(gaussian(items), queries.typical)
         return torch.addmm(lifted.offset, queries.features, lifted.vectors.T)

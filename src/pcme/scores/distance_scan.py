@@ -46,9 +46,7 @@ class LiftedScan(Scan[Lifted, None]):
         self.key_width = prepared.vectors.shape[1]
         return prepared
 
-    def keys(
-        self, queries: Lifted, items: Embedding, kept: None, part: slice
-    ) -> Float32[Tensor, "q n"]:
+    def keys(self, queries: Lifted, items: Embedding, kept: None, part: slice) -> Float32[Tensor, "q n"]:
         """One product; the queries' offsets do not change their order."""
         lifted = self._lift(items, "item")
         self._longest = max(self._longest, float(lifted.vectors.norm(dim=1).max()))
@@ -81,9 +79,7 @@ class _Kept:
 class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
     """Keys: ⟨2μ₁, μ₂⟩ − ‖μ₂‖² − Σσ₂²; `squash` makes the score of minus a distance."""
 
-    def __init__(
-        self, plan: MakePlan, gallery: Gallery, squash: Squash, *, by_sigma: bool = True
-    ) -> None:
+    def __init__(self, plan: MakePlan, gallery: Gallery, squash: Squash, *, by_sigma: bool = True) -> None:
         super().__init__(plan, gallery)
         self.squash, self.by_sigma = squash, by_sigma
 
@@ -150,9 +146,7 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
 class MatchScan(DistanceScan):
     """For the analytic match probability, which has the order of the keys only nearly."""
 
-    def __init__(
-        self, plan: MakePlan, gallery: Gallery, scale_and_shift: tuple[Scalar, Scalar]
-    ) -> None:
+    def __init__(self, plan: MakePlan, gallery: Gallery, scale_and_shift: tuple[Scalar, Scalar]) -> None:
         super().__init__(plan, gallery, lambda closeness: closeness)
         self.scale_and_shift = scale_and_shift
         self._centre: Float[Tensor, " d"] | None = None

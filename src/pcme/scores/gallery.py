@@ -67,9 +67,7 @@ class TopK:
     """The number of rows searched."""
 
 
-def best_first(
-    scores: Float[np.ndarray, " m"], key: Callable[[int], Any], k: int
-) -> Int64[np.ndarray, " k"]:
+def best_first(scores: Float[np.ndarray, " m"], key: Callable[[int], Any], k: int) -> Int64[np.ndarray, " k"]:
     """The positions of the k highest scores, best first; equal scores in the order of their keys.
 
     >>> best_first(np.array([0.5, 2.0, 0.5], np.float32), "cab".__getitem__, 2)

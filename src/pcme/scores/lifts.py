@@ -128,9 +128,7 @@ class DensityLift(Lift):
     codes: ClassVar[Codes] = "none"
 
     @classmethod
-    def fit(
-        cls, weights: tuple[float, float, float], items: Gaussian, queries: Gaussian
-    ) -> "DensityLift":
+    def fit(cls, weights: tuple[float, float, float], items: Gaussian, queries: Gaussian) -> "DensityLift":
         """Fit the lift of a score with these (α, β, γ) on some items and some queries.
 
         With second moments Q = G Gᵀ of the queries' weights and covariance C of the items'

@@ -52,9 +52,7 @@ class MatchProbability(Score):
     def __post_init__(self) -> None:
         """Check the parameters."""
         if self.method not in ("analytic", "sampled"):
-            raise ConfigError(
-                f'match_prob: unknown method "{self.method}". Use "analytic" or "sampled".'
-            )
+            raise ConfigError(f'match_prob: unknown method "{self.method}". Use "analytic" or "sampled".')
         require_logit("match_prob", self.scale, self.shift)
         if self.samples < 1:
             raise ConfigError(f"match_prob: samples must be ≥ 1, got {self.samples}.")
@@ -171,9 +169,7 @@ class AnalyticPlan(Plan):
         moments = analytic.Moments(*torch.from_numpy(sums))
         return analytic.score_pairs(moments, gather, *self.score.scale_and_shift)
 
-    def _items(
-        self, ids: Int[Tensor, "q m"]
-    ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Int[Tensor, "q m"]]:
+    def _items(self, ids: Int[Tensor, "q m"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Int[Tensor, "q m"]]:
         """(means, variances, where each candidate lies in them)."""
         if self.keeps_variances:
             return self.right.mean, self._all_variances, ids

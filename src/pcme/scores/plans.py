@@ -169,9 +169,7 @@ class LiftedPlan(PairsPlan):
 class SquashedPlan(LiftedPlan):
     """A monotone function of a lifted score."""
 
-    def __init__(
-        self, squash: Squash, pairs: Formula, lift: Lift, queries: Gaussian, gallery: Gaussian
-    ) -> None:
+    def __init__(self, squash: Squash, pairs: Formula, lift: Lift, queries: Gaussian, gallery: Gaussian) -> None:
         super().__init__(pairs, lift, queries, gallery)
         self.squash = squash
         self.bytes_per_pair += 16

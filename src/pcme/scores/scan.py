@@ -70,9 +70,7 @@ class Scan(Generic[Prepared, Kept]):
         """The part of the keys of a block that depends on the items alone."""
         return None
 
-    def keys(
-        self, queries: Prepared, items: Embedding, kept: Kept, part: slice
-    ) -> Float32[Tensor, "q n"]:
+    def keys(self, queries: Prepared, items: Embedding, kept: Kept, part: slice) -> Float32[Tensor, "q n"]:
         """Keys of items that are a `part` of the block that `kept` is of; higher is better."""
         raise NotImplementedError
 
@@ -83,9 +81,7 @@ class Scan(Generic[Prepared, Kept]):
     def renew(self) -> None:
         """Called before a search when the items have changed."""
 
-    def top(
-        self, queries: Embedding, k: int, rows: Int64[np.ndarray, " m"] | None = None
-    ) -> list[TopK]:
+    def top(self, queries: Embedding, k: int, rows: Int64[np.ndarray, " m"] | None = None) -> list[TopK]:
         """The k best of these rows (ascending), or of all, for each query, with their pools."""
         self._follow()
         everything = np.arange(len(self.gallery.embedding)) if rows is None else rows
@@ -123,9 +119,7 @@ class Scan(Generic[Prepared, Kept]):
             ids[some], scores[some] = _stream(plan, some, count, k, memory_limit)
         return ids, scores
 
-    def ranked(
-        self, query: Embedding, rows: Int64[np.ndarray, " m"], k: int, searched: int
-    ) -> TopK:
+    def ranked(self, query: Embedding, rows: Int64[np.ndarray, " m"], k: int, searched: int) -> TopK:
         """The best of these rows, all of which are scored."""
         scores = self.scores(query, rows)
         top, best = self.gallery.best(scores[None], torch.from_numpy(rows)[None], k)
@@ -172,9 +166,7 @@ class Scan(Generic[Prepared, Kept]):
             pending, width = torch.cat(unproven), 4 * width
         return pending
 
-    def _proven(
-        self, queries: Embedding, keys: Float[Tensor, " q"], least: Float[Tensor, " q"]
-    ) -> Bool[Tensor, " q"]:
+    def _proven(self, queries: Embedding, keys: Float[Tensor, " q"], least: Float[Tensor, " q"]) -> Bool[Tensor, " q"]:
         """Whether no item outside the list can even tie with the k-th; NaN proves nothing."""
         if not self.proves:
             return torch.ones(len(keys), dtype=torch.bool)
@@ -223,9 +215,7 @@ def score_one(plan: Plan) -> Float[Tensor, " n"]:
         only = torch.zeros(1, dtype=torch.int64)
         return plan.candidates(only, torch.arange(count)[None])[0].to(plan.gallery.dtype)
     blocks = item_blocks(plan, 1, MEMORY_LIMIT)
-    return torch.cat([plan.block(slice(0, 1), columns)[0] for columns in blocks]).to(
-        plan.gallery.dtype
-    )
+    return torch.cat([plan.block(slice(0, 1), columns)[0] for columns in blocks]).to(plan.gallery.dtype)
 
 
 def _candidates(
@@ -240,9 +230,7 @@ def _candidates(
     return out
 
 
-def _query_parts(
-    plan: Plan, pending: Int64[Tensor, " p"], memory_limit: int
-) -> Iterator[tuple[Rows, int]]:
+def _query_parts(plan: Plan, pending: Int64[Tensor, " p"], memory_limit: int) -> Iterator[tuple[Rows, int]]:
     """The pending queries in parts: the very blocks of the full matrix if all of them are left."""
     if len(pending) == len(plan.queries):
         blocks = query_blocks(plan, memory_limit, whole_rows=False)
@@ -280,9 +268,7 @@ def _within(rows: Int64[np.ndarray, " m"], part: slice) -> Int64[np.ndarray, " n
     return inside
 
 
-def _only(
-    keys: Float32[np.ndarray, "q n"], chosen: Int64[np.ndarray, " m"]
-) -> Float32[np.ndarray, "q n"]:
+def _only(keys: Float32[np.ndarray, "q n"], chosen: Int64[np.ndarray, " m"]) -> Float32[np.ndarray, "q n"]:
     """−∞ for all but the chosen, which then never come first: more are chosen than asked for."""
     masked = np.full_like(keys, -np.inf)
     masked[:, chosen] = keys[:, chosen]

@@ -82,9 +82,7 @@ def run(recipe: Recipe, folder: Path, *, reporter: Reporter | None = None) -> De
     searches = judge(index.search_many(queries.texts, HITS), queries.texts, queries.matches)
     sheet = folder / "searches.png"
     save_sheet(draw(searches, test), sheet)
-    return Demo(
-        folder, len(test.images), measure_against_truth(model, embedded), tuple(searches), sheet
-    )
+    return Demo(folder, len(test.images), measure_against_truth(model, embedded), tuple(searches), sheet)
 
 
 def draw(searches: Sequence[Search], dataset: CaptionDataset) -> Image.Image:

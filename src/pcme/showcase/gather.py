@@ -133,9 +133,7 @@ def _beside(split: str, result: Evaluation) -> PaperComparison | None:
     if table is None:
         return None
     ours = {
-        f"{way} {name}": 100 * value
-        for way in ("i2t", "t2i")
-        for name, value in result.direction(way).metrics.items()
+        f"{way} {name}": 100 * value for way in ("i2t", "t2i") for name, value in result.direction(way).metrics.items()
     }
     values = [
         (column, theirs, ours[column])

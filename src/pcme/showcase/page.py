@@ -60,9 +60,7 @@ def _explained(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            f"{target}: cannot be written, {error.strerror or error}. Give another --out."
-        ) from error
+        raise ConfigError(f"{target}: cannot be written, {error.strerror or error}. Give another --out.") from error
 
 
 def page(report: RunReport) -> str:
@@ -70,9 +68,7 @@ def page(report: RunReport) -> str:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
-        raise ConfigError(
-            "jinja2: not installed, a report needs it. Run: pip install 'pcme[plots]'."
-        ) from error
+        raise ConfigError("jinja2: not installed, a report needs it. Run: pip install 'pcme[plots]'.") from error
     environment = Environment(
         loader=PackageLoader("pcme.showcase", "."),
         autoescape=True,

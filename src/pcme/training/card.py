@@ -59,8 +59,7 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
     yield "data", described(recipe.data)
     yield (
         "trained on",
-        f"{run.train_set.where}: {len(run.train_set.images):,} images, "
-        f"{len(run.train_set.captions):,} captions",
+        f"{run.train_set.where}: {len(run.train_set.images):,} images, {len(run.train_set.captions):,} captions",
     )
     yield "dimensions", f"{recipe.dim:,}"
     if (words := _words(run)) is not None:
@@ -73,11 +72,7 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
 def _figures(validations: dict[str, Figures]) -> str:
     """One row per validation and direction; columns are the metrics."""
     metrics = metric_names(validations.values())
-    rows = [
-        (name, *row)
-        for name, figures in validations.items()
-        for row in percentages(figures, metrics)
-    ]
+    rows = [(name, *row) for name, figures in validations.items() for row in percentages(figures, metrics)]
     return table(("validation", "direction", *metrics), rows)
 
 

@@ -69,17 +69,13 @@ class Checkpoint:
             raise FormatError(f"{self.folder}: has changed, got {error}. Look again.") from error
 
 
-def save(
-    folder: Path, step: int, tensors: Mapping[str, Tensors], records: Records, keep: int = 2
-) -> Path:
+def save(folder: Path, step: int, tensors: Mapping[str, Tensors], records: Records, keep: int = 2) -> Path:
     """The new checkpoint of a step in the folder of a run's checkpoints; the `keep` newest stay.
 
     When it fails or is interrupted, the checkpoints that were there before are untouched.
     """
     if wrong := [name for name in (*tensors, *records) if not _PART.fullmatch(name)]:
-        raise ConfigError(
-            f'"{wrong[0]}": cannot name a part of a checkpoint. Use a-z, A-Z, 0-9, _.'
-        )
+        raise ConfigError(f'"{wrong[0]}": cannot name a part of a checkpoint. Use a-z, A-Z, 0-9, _.')
     if step < 0 or keep < 1:
         raise ConfigError(f"a checkpoint needs step ≥ 0 and keep ≥ 1, got {step} and {keep}.")
     try:
@@ -151,9 +147,7 @@ def unflatten_optimiser(tensors: Tensors, record: object) -> dict[str, Any]:
             return state
         raise TypeError(f"a {type(state).__name__}")
     except (LookupError, TypeError, ValueError) as error:
-        raise FormatError(
-            f"not the state of an optimiser, got {error!r}. Save it again."
-        ) from error
+        raise FormatError(f"not the state of an optimiser, got {error!r}. Save it again.") from error
 
 
 def _files(tensors: Mapping[str, Tensors], records: Records) -> Iterator[tuple[str, bytes]]:

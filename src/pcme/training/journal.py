@@ -32,9 +32,7 @@ def begin(run: Run, reporter: Reporter) -> None:
     """Open the event files, or report why there are none."""
     run.events = Events(run.folder / "tensorboard", after=run.position.total)
     if run.events.missing:
-        reporter.note(
-            "no event files for TensorBoard: it is not installed (pip install 'pcme[tensorboard]')"
-        )
+        reporter.note("no event files for TensorBoard: it is not installed (pip install 'pcme[tensorboard]')")
 
 
 def end(run: Run) -> None:

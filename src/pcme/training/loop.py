@@ -53,9 +53,7 @@ def train(
     return run.model
 
 
-def _run_phase(
-    run: Run, number: int, saved: checkpoint.Checkpoint | None, reporter: Reporter
-) -> None:
+def _run_phase(run: Run, number: int, saved: checkpoint.Checkpoint | None, reporter: Reporter) -> None:
     phase = run.recipe.phases[number]
     groups = trained_groups(run.model, run.probe, phase, words=run.recipe.words.train)
     optimiser = AdamP(groups, lr=phase.learning_rate)
@@ -82,9 +80,7 @@ def _run_phase(
             return
 
 
-def _run_epoch(
-    run: Run, batches: Loader, phase: Phase, optimiser: AdamP, reporter: Reporter
-) -> None:
+def _run_epoch(run: Run, batches: Loader, phase: Phase, optimiser: AdamP, reporter: Reporter) -> None:
     epoch, position = run.position.epoch, run.position
     offset = sum(inner.epochs for inner in run.recipe.phases[: position.phase])
     total = phase.epochs * len(batches)

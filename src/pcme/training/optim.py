@@ -262,9 +262,7 @@ def _length_if_invariant(
     return None
 
 
-def _remove_radial(
-    direction: Weight, weight: Weight, length: Float[Tensor, " n"] | Float[Tensor, " 1"]
-) -> None:
+def _remove_radial(direction: Weight, weight: Weight, length: Float[Tensor, " n"] | Float[Tensor, " 1"]) -> None:
     """Take from a direction its part along each row of the weight, or along the whole, in place."""
     along = torch.linalg.vecdot(weight.flatten(1), direction.flatten(1))
     if len(length) == 1:

@@ -12,9 +12,7 @@ from pcme.model import Model
 from pcme.recipes.schema import Phase
 
 
-def trained_groups(
-    model: Model, probe: nn.Linear | None, phase: Phase, *, words: bool
-) -> list[dict[str, Any]]:
+def trained_groups(model: Model, probe: nn.Linear | None, phase: Phase, *, words: bool) -> list[dict[str, Any]]:
     """The parameters this phase trains, in groups with the factors on their learning rate.
 
     All others need no gradient. `words` says whether word vectors are trained.
@@ -36,8 +34,7 @@ def trained_groups(
             f'method "{model.recipe.method.kind}" has none. Set means="learned", or another method.'
         )
     return [
-        {"params": params, "factor": factor, "weight_decay": phase.weight_decay}
-        for factor, params in groups.items()
+        {"params": params, "factor": factor, "weight_decay": phase.weight_decay} for factor, params in groups.items()
     ]
 
 

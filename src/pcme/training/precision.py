@@ -29,8 +29,7 @@ class Precision:
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "float16" and device.type != "cuda":
             raise ConfigError(
-                f"precision=float16 needs a CUDA device, got {device}. Use precision=bfloat16, "
-                "which runs anywhere."
+                f"precision=float16 needs a CUDA device, got {device}. Use precision=bfloat16, which runs anywhere."
             )
         self.name, self.device = name, device
         self._scaler = GradScaler(device.type) if name == "float16" else None

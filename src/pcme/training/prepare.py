@@ -172,17 +172,14 @@ def _refuse_long_warmups(run: Run) -> None:
 def _note_small_batches(run: Run, reporter: Reporter) -> None:
     wanted, images = run.recipe.sampling.batch_size, len(run.train_set.images)
     if run.recipe.sampling.kind == "pairs" and wanted > images:
-        reporter.note(
-            f"sampling.batch_size={wanted} is cut to {images}, the images of {run.train_set.where}"
-        )
+        reporter.note(f"sampling.batch_size={wanted} is cut to {images}, the images of {run.train_set.where}")
 
 
 def _validation_set(whole: CaptionDataset, recipe: Recipe) -> CaptionDataset:
     """The split to validate on; when it has too many captions, a seeded choice of images."""
     if not len(whole.images) or not len(whole.captions):
         raise DataError(
-            f"{whole.where}: has no usable images or captions to validate on. Set another "
-            "validation.split."
+            f"{whole.where}: has no usable images or captions to validate on. Set another validation.split."
         )
     limit = recipe.validation.max_captions
     per_image = len(whole.captions) / len(whole.images)
@@ -198,11 +195,7 @@ def _vectors(recipe: Recipe, vocab: Vocab) -> tuple[Float[Tensor, "v e"], Covera
     source = recipe.words.vectors
     if source is None:
         return torch.randn(len(vocab), recipe.words.dim, generator=generator), None
-    vectors = (
-        WordVectors.from_package()
-        if source == "package"
-        else WordVectors.from_text(Path(source), vocab)
-    )
+    vectors = WordVectors.from_package() if source == "package" else WordVectors.from_text(Path(source), vocab)
     return vectors.matrix(vocab, generator)
 
 
@@ -218,9 +211,7 @@ def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear
     return linear(model.images.network.features, len(train_set.labels.names), generator)
 
 
-def _features(
-    run: Run, number: int, transform: ImageTransform, reporter: Reporter
-) -> Sequence[FeatureRows]:
+def _features(run: Run, number: int, transform: ImageTransform, reporter: Reporter) -> Sequence[FeatureRows]:
     """The output of the backbone's frozen part for every view; nothing where it must run again.
 
     A frozen backbone is cached as a whole; one whose last blocks learn, up to those.

@@ -99,9 +99,7 @@ class Run:
         sampling, seed = self.recipe.sampling, self.recipe.seed
         if sampling.kind == "pairs":
             size = min(sampling.batch_size, len(self.train_set.images))
-            return ShuffledPairs(
-                self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True
-            )
+            return ShuffledPairs(self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True)
         return OnePerClass(
             self.train_set,
             seed=seed,

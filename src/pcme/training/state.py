@@ -46,8 +46,7 @@ def require_usable(folder: Path, *, resume: bool) -> None:
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"{folder}: cannot be the run's folder, {nearest} is not a folder that can be written. "
-            "Give another --out."
+            f"{folder}: cannot be the run's folder, {nearest} is not a folder that can be written. Give another --out."
         )
     if resume:
         return
@@ -111,8 +110,7 @@ def _refuse_another_run(run: Run, state: Mapping[str, Any]) -> None:
     if changed := difference(run.recipe, then):
         keys = "; ".join(f"{key}: {old!r} then, {new!r} now" for key, (old, new) in changed.items())
         raise ConfigError(
-            f"{run.folder}: was started with another recipe, {keys}. Use that one, or give another "
-            "--out."
+            f"{run.folder}: was started with another recipe, {keys}. Use that one, or give another --out."
         )
     old = state.get("data", run.trained_on)
     if old != run.trained_on:
@@ -123,6 +121,4 @@ def _refuse_another_run(run: Run, state: Mapping[str, Any]) -> None:
 
 
 def _described(data: Mapping[str, Any]) -> str:
-    return "{name} of {images:,} images and {captions:,} captions, digest {digest:.8}".format(
-        **data
-    )
+    return "{name} of {images:,} images and {captions:,} captions, digest {digest:.8}".format(**data)

@@ -17,9 +17,7 @@ from pcme.training.phases import set_mode
 from pcme.training.runs import Run
 
 
-def train_step(
-    run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float
-) -> dict[str, float]:
+def train_step(run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float) -> dict[str, float]:
     """One batch: forward, backward, clip, update; the values to log.
 
     `factor` is the schedule's, on all rates.

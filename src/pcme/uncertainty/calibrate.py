@@ -57,9 +57,7 @@ def calibrate(
     return Calibrated(fit_on(whole(*split)), report)
 
 
-def unmatched_captions(
-    model: Model, dataset: CaptionDataset, count: int = UNMATCHED
-) -> Embedding | None:
+def unmatched_captions(model: Model, dataset: CaptionDataset, count: int = UNMATCHED) -> Embedding | None:
     """Embed captions that match nothing in the dataset; None where none can be written."""
     written = dataset.unmatched(count)
     return None if written is None else model.encode_captions(written.captions)

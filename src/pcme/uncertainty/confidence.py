@@ -89,9 +89,7 @@ class Confidence:
             raise DataError("points have no sigma. Use a method that has one, such as pcme.")
         return 100 * share_below(stored, u)
 
-    def answerable(
-        self, best_p: float, *, gallery: int | None = None, false_alarm: float | None = None
-    ) -> bool:
+    def answerable(self, best_p: float, *, gallery: int | None = None, false_alarm: float | None = None) -> bool:
         """Whether the best hit is good enough to say that something here matches.
 
         `best_p` is calibrated; `gallery` is the number of items searched (default: as at
@@ -100,9 +98,7 @@ class Confidence:
         """
         return bool(best_p >= self.presence.threshold(gallery, false_alarm))
 
-    def false_alarm(
-        self, best_p: ArrayLike, *, gallery: int | None = None
-    ) -> Float64[np.ndarray, "*n"]:
+    def false_alarm(self, best_p: ArrayLike, *, gallery: int | None = None) -> Float64[np.ndarray, "*n"]:
         """How often a query without a match has a best hit this good among so many items."""
         return self.presence.alarm(best_p, gallery)
 
@@ -161,8 +157,7 @@ class Confidence:
             ) from error
         if found.model != fingerprint(folder):
             raise FormatError(
-                f"{path}: fitted for other weights than those in {folder}. Run `pcme calibrate` on "
-                "this model."
+                f"{path}: fitted for other weights than those in {folder}. Run `pcme calibrate` on this model."
             )
         return found
 

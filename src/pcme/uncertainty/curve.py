@@ -79,9 +79,7 @@ class Histogram:
     def add(self, log_p: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
         """Add pairs: the log of their match probability, and whether they match."""
         if log_p.shape != truth.shape:
-            raise ShapeError(
-                f"log_p and truth: shapes differ, got {log_p.shape} and {truth.shape}."
-            )
+            raise ShapeError(f"log_p and truth: shapes differ, got {log_p.shape} and {truth.shape}.")
         odds = log_odds(log_p.ravel())
         index = np.minimum(((odds - LOW) * PER_UNIT).astype(np.int64), len(self.pairs) - 1)
         self.pairs += np.bincount(index, minlength=len(self.pairs))
@@ -144,9 +142,7 @@ def _isotonic(counted: Histogram, slope: float) -> Curve:
     return Curve(tuple((total / pairs).tolist()), tuple(logit(knots).tolist()), slope)
 
 
-def _joined(
-    matching: Int64[np.ndarray, " b"], pairs: Int64[np.ndarray, " b"]
-) -> Int64[np.ndarray, " c"]:
+def _joined(matching: Int64[np.ndarray, " b"], pairs: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " c"]:
     """The pools that remain when each absorbs those after it until it has enough of both kinds."""
     starts, held = [0], np.zeros(2, np.int64)
     for index, (match, pair) in enumerate(zip(matching.tolist(), pairs.tolist(), strict=True)):

@@ -45,9 +45,7 @@ def halves(
     """
     count = len(dataset.images)
     if count < 2:
-        raise DataError(
-            f"{dataset.where}: two images or more are needed, got {count}. Give a larger split."
-        )
+        raise DataError(f"{dataset.where}: two images or more are needed, got {count}. Give a larger split.")
     groups = np.arange(count)
     if dataset.classes is not None and len(np.unique(dataset.classes.values)) >= LEAST_CLASSES:
         groups = np.unique(dataset.classes.values, return_inverse=True)[1]

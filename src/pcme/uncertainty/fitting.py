@@ -100,9 +100,7 @@ def fit(
     )
 
 
-def _best_of_first(
-    odds: Float64[np.ndarray, "b g"], sizes: Int64[np.ndarray, " s"]
-) -> Float64[np.ndarray, "s b"]:
+def _best_of_first(odds: Float64[np.ndarray, "b g"], sizes: Int64[np.ndarray, " s"]) -> Float64[np.ndarray, "s b"]:
     """The greatest of the first so many columns, for each of the rising sizes."""
     starts = np.concatenate([[0], sizes[:-1]])
     return np.maximum.accumulate(np.maximum.reduceat(odds, starts, axis=1), axis=1).T

@@ -36,11 +36,7 @@ def measure_against_truth(model: Model, found: Embedded) -> dict[str, float]:
     dataset = found.dataset
     matches = dataset.matches()
     metrics = retrieval(model.score(), found.images, found.captions, matches)
-    values = {
-        f"{name} {way}": part[name]
-        for way, part in metrics.items()
-        for name in ("r_precision", "recall@1")
-    }
+    values = {f"{name} {way}": part[name] for way, part in metrics.items() for name in ("r_precision", "recall@1")}
     values |= _probabilities(model, dataset, found.captions, found.images)
     if isinstance(found.captions, Gaussian):
         log_sigma = mean_log_sigma(found.captions)
@@ -51,9 +47,7 @@ def measure_against_truth(model: Model, found: Embedded) -> dict[str, float]:
     return values
 
 
-def _probabilities(
-    model: Model, dataset: CaptionDataset, captions: Embedding, images: Embedding
-) -> dict[str, float]:
+def _probabilities(model: Model, dataset: CaptionDataset, captions: Embedding, images: Embedding) -> dict[str, float]:
     """Calibration of p over all pairs, expected matches, and captions without a match."""
     matches, score = dataset.matches(), model.score()
     calibration = Calibration()
@@ -65,9 +59,7 @@ def _probabilities(
         best.append(p.max(1))
     values = {
         "calibration error": calibration.error,
-        "expected~matches": rank_correlation(
-            np.concatenate(expected), matches.counts.astype(np.float64)
-        ),
+        "expected~matches": rank_correlation(np.concatenate(expected), matches.counts.astype(np.float64)),
     }
     if (written := dataset.unmatched(UNMATCHED)) is not None:
         unmatched = model.encode_captions(written.captions)

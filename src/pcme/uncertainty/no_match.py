@@ -49,9 +49,7 @@ class NoMatchRule:
         require_rising(self.present, "present")
         checked_share(self.false_alarm, "false_alarm")
         if self.gallery < 1 or self.growth < 0:
-            raise DataError(
-                f"gallery must be ≥ 1 and growth ≥ 0, got {self.gallery} and {self.growth}."
-            )
+            raise DataError(f"gallery must be ≥ 1 and growth ≥ 0, got {self.gallery} and {self.growth}.")
 
     def alarm(self, best_p: ArrayLike, gallery: int | None = None) -> Float64[np.ndarray, "*n"]:
         """How often the best of so many items is this good or better when nothing matches.

@@ -99,8 +99,7 @@ def perturbed_captions(
     columns = []
     for done, ratio in enumerate(ratios, start=1):
         perturbed = [
-            WORDS[perturbation](words, numpy_stream(0, "erased words", i), ratio)
-            for i, words in enumerate(sentences)
+            WORDS[perturbation](words, numpy_stream(0, "erased words", i), ratio) for i, words in enumerate(sentences)
         ]
         columns.append(mean_log_sigma(embed_words(model, perturbed)))
         progress("captions", done, len(ratios))
@@ -132,9 +131,5 @@ def embed_words(model: Model, sentences: Sequence[Words]) -> Embedding:
     return joined([model.embed_tokens(model.tokeniser.encode_batch(part)) for part in parts])
 
 
-def _embed_erased(
-    model: Model, pixels: Sequence[UInt8[Tensor, "3 h w"]], ratio: float
-) -> Embedding:
-    return model.encode_images(
-        [erase(p, ratio, numpy_stream(0, "erased pixels", i)) for i, p in enumerate(pixels)]
-    )
+def _embed_erased(model: Model, pixels: Sequence[UInt8[Tensor, "3 h w"]], ratio: float) -> Embedding:
+    return model.encode_images([erase(p, ratio, numpy_stream(0, "erased pixels", i)) for i, p in enumerate(pixels)])

@@ -143,23 +143,17 @@ class _Accumulator:
     @property
     def quality(self) -> CalibrationQuality:
         mean_loss = self.loss / float(self.pairs.count.sum())
-        return CalibrationQuality(
-            self.pairs.error, mean_loss, self.first.error, self.pairs.reliability
-        )
+        return CalibrationQuality(self.pairs.error, mean_loss, self.first.error, self.pairs.reliability)
 
 
-def _best(
-    confidence: Confidence, score: Score, pairs: EvaluationSet, queries: Embedding
-) -> Float64[np.ndarray, " m"]:
+def _best(confidence: Confidence, score: Score, pairs: EvaluationSet, queries: Embedding) -> Float64[np.ndarray, " m"]:
     """The log-odds of the best hit of queries that match nothing here."""
     nothing = Matches.from_pairs([], [], (len(queries), len(pairs.images)))
     blocks = log_probabilities(score, replace(pairs, captions=queries, matches=nothing))
     return np.concatenate([confidence.curve(log_odds(log_p.max(1))) for _, log_p, _ in blocks])
 
 
-def _separation(
-    present: Float64[np.ndarray, " n"], absent: Float64[np.ndarray, " m"], threshold: float
-) -> Separation:
+def _separation(present: Float64[np.ndarray, " n"], absent: Float64[np.ndarray, " m"], threshold: float) -> Separation:
     return Separation(
         auroc(present, absent),
         float((expit(present) >= threshold).mean()),

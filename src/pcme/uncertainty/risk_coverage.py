@@ -67,9 +67,7 @@ def risk_coverage(sureness: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n
     return RiskCoverage(tuple(order[last].tolist()), tuple(risk[last].tolist()))
 
 
-def risk_by_coverage(
-    sureness: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n"]
-) -> Float64[np.ndarray, " n"]:
+def risk_by_coverage(sureness: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
     """The share of wrong answers among the 1, 2, ... n surest queries.
 
     Equally sure queries count as their mean each, so that their order does not matter.
@@ -78,9 +76,7 @@ def risk_by_coverage(
     array([0.        , 0.25      , 0.33333333])
     """
     if sureness.shape != right.shape or sureness.ndim != 1 or not len(right):
-        raise ShapeError(
-            f"sureness and right: one value per query, got {sureness.shape} and {right.shape}."
-        )
+        raise ShapeError(f"sureness and right: one value per query, got {sureness.shape} and {right.shape}.")
     _, group = np.unique(-sureness, return_inverse=True)
     wrong = np.bincount(group, ~right) / np.bincount(group)
     return np.cumsum(wrong[np.sort(group)]) / np.arange(1, len(right) + 1)

@@ -34,9 +34,7 @@ def mean_log_sigma(items: Embedding) -> Float64[np.ndarray, " n"]:
     return items.log_sigma.to(torch.float64).mean(1).numpy()
 
 
-def bin_by_sigma(
-    log_sigma: Float64[np.ndarray, " n"], values: Float[np.ndarray, " n"], *, bins: int = 10
-) -> EqualBins:
+def bin_by_sigma(log_sigma: Float64[np.ndarray, " n"], values: Float[np.ndarray, " n"], *, bins: int = 10) -> EqualBins:
     """Group items in `bins` of equal count, from the least uncertain to the most. Paper: Fig. 6.
 
     >>> bin_by_sigma(np.array([3.0, 1.0, 2.0, 4.0]), np.array([0.0, 1.0, 1.0, 0.0]), bins=2).value

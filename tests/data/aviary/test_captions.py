@@ -98,9 +98,7 @@ def test_most_values_have_synonyms_and_none_stands_for_two():
     groups = [group for words in WORDS.values() for group in words.values]
     assert all(len(group) >= 2 for group in groups)
     for value in VALUES.values():
-        assert len(set(value.says.values())) == len(
-            {attribute for attribute, _ in value.says.values()}
-        )
+        assert len(set(value.says.values())) == len({attribute for attribute, _ in value.says.values()})
 
 
 @pytest.mark.parametrize("attribute", WORDS, ids=lambda a: NAMES[a])
@@ -116,9 +114,7 @@ def test_each_value_is_read_with_each_noun_and_only_with_it(attribute):
             assert told(word) == told(f"{word} <unk>") == {}
     for value, group in enumerate(words.joined):
         for word, participle in ((w, p) for w in group for p in words.participles):
-            assert told(f"{word}-{participle}") == {
-                NAMES[attribute]: ATTRIBUTES[attribute].values[value]
-            }
+            assert told(f"{word}-{participle}") == {NAMES[attribute]: ATTRIBUTES[attribute].values[value]}
 
 
 @pytest.mark.parametrize("value", range(SHAPE[BACKGROUND]))

@@ -78,8 +78,7 @@ def test_the_seed_changes_everything(test_split):
 
 def test_splits_share_no_species():
     species = {
-        split: {tuple(row) for row in SMALL.load(split).facts[:, :BACKGROUND].tolist()}
-        for split in SMALL.splits
+        split: {tuple(row) for row in SMALL.load(split).facts[:, :BACKGROUND].tolist()} for split in SMALL.splits
     }
     assert [len(found) for found in species.values()] == [30, 4, 6]
     assert len(set.union(*species.values())) == 40

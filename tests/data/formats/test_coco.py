@@ -26,10 +26,7 @@ def karpathy_entry(number, split, captions=5, folder="val2014"):
         "cocoid": number,
         "split": split,
         "sentids": [100 * number + c for c in range(captions)],
-        "sentences": [
-            {"raw": f"image {number} caption {c}", "sentid": 100 * number + c}
-            for c in range(captions)
-        ],
+        "sentences": [{"raw": f"image {number} caption {c}", "sentid": 100 * number + c} for c in range(captions)],
     }
 
 
@@ -168,9 +165,7 @@ def official(tmp_path):
         document = {
             "images": [{"id": n, "file_name": f"COCO_{split}2014_{n:012}.jpg"} for n in (8, 2)],
             "annotations": [
-                {"id": 10 * n + c, "image_id": n, "caption": f"{split} {n} {c}"}
-                for c in range(6)
-                for n in (2, 8)
+                {"id": 10 * n + c, "image_id": n, "caption": f"{split} {n} {c}"} for c in range(6) for n in (2, 8)
             ],
         }
         path = tmp_path / "annotations" / f"captions_{split}2014.json.gz"

@@ -146,9 +146,7 @@ def test_a_compressed_shard_among_others_is_reported(tmp_path):
     (tmp_path / "c.tar.gz").write_bytes(gzip.compress(path.read_bytes()))
     dataset, problems = load(tmp_path)
     assert ids(dataset) == ["a"]
-    assert [p.detail[-33:] for p in problems.kept("row-malformed")] == [
-        "(compressed; decompress it first)"
-    ] * 2
+    assert [p.detail[-33:] for p in problems.kept("row-malformed")] == ["(compressed; decompress it first)"] * 2
 
 
 def test_a_text_member_is_one_caption(tmp_path):
@@ -343,9 +341,7 @@ def test_a_shard_damaged_in_the_middle_keeps_what_comes_before(tmp_path):
     path.write_bytes(raw)
     dataset, problems = load(tmp_path)
     assert ids(dataset) == ["0", "t"]
-    assert problems.kept("row-malformed")[0].detail == (
-        f"no proper end at byte {place:,} (what comes before is kept)"
-    )
+    assert problems.kept("row-malformed")[0].detail == (f"no proper end at byte {place:,} (what comes before is kept)")
 
 
 @pytest.mark.parametrize("content", [b"", b"no tar at all", b"x" * 10_000])

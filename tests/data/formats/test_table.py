@@ -192,9 +192,7 @@ def test_rows_that_contradict_the_first_of_their_image_are_left_out(folder):
     dataset, problems = load(folder, "train")
     assert dataset.captions == ("one", "three")
     assert wheres(problems, "row-malformed") == ["t.csv:3", "t.csv:4", "t.csv:6"]
-    assert problems.kept("row-malformed")[0].detail == (
-        'a.jpg is in split "train" already, and here in "test"'
-    )
+    assert problems.kept("row-malformed")[0].detail == ('a.jpg is in split "train" already, and here in "test"')
     dataset, _ = load(folder, "test")
     assert dataset.captions == ("five", "six")
     assert dataset.classes.names == ("3",)

@@ -31,15 +31,11 @@ def png_header(width, height):
     """A PNG whose header promises width x height pixels, with next to no data."""
 
     def chunk(name, body):
-        return (
-            struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-        )
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     data = zlib.compress(b"\0" * 1000)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
 def outcome(raw):
@@ -199,9 +195,7 @@ print(peak - now)
 @pytest.mark.parametrize("mode", ["I;16", "CMYK", "RGBA"])
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_largest_image_takes_no_more_memory_than_stated(mode):
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, mode], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", PEAK, mode], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 2**20  # kilobytes: 1 GiB
 
 

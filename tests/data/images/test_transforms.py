@@ -78,9 +78,7 @@ def test_noise_agrees_with_pillow(width, height, size, arrow):
     assert mean <= 0.5
 
 
-@pytest.mark.parametrize(
-    ("size", "box"), [((640, 480), (110, 30, 530, 450)), ((480, 640), (30, 110, 450, 530))]
-)
+@pytest.mark.parametrize(("size", "box"), [((640, 480), (110, 30, 530, 450)), ((480, 640), (30, 110, 450, 530))])
 def test_evaluation_is_the_centre_crop(size, box):
     # 224/256 of the short side: 420 of 480, in the middle
     image = textured(*size)
@@ -100,9 +98,7 @@ def test_the_scaled_centre_is_scaled_whole_and_then_cut(size, monkeypatch):
     """As torchvision's Resize(256) and CenterCrop(224), from which it was seen not to differ."""
     picture = textured(*size)
     short = min(size)
-    whole = picture.resize(
-        (int(256 * size[0] / short), int(256 * size[1] / short)), Image.Resampling.BILINEAR
-    )
+    whole = picture.resize((int(256 * size[0] / short), int(256 * size[1] / short)), Image.Resampling.BILINEAR)
     top, left = round((whole.height - 224) / 2), round((whole.width - 224) / 2)
     wanted = np.array(whole)[top : top + 224, left : left + 224].transpose(2, 0, 1)
     transform = ImageTransform(crop="scaled-centre")
@@ -140,9 +136,7 @@ def test_pictures_of_every_shape_give_the_square(shape, crop):
 def test_of_a_line_of_pixels_the_middle_is_taken(crop):
     line = np.zeros((1, 4999, 3), np.uint8)
     line[0, 2499] = 10, 200, 30
-    pixels = ImageTransform(size=8, resize=9, crop=crop)(
-        Image.fromarray(line), np.random.default_rng(0)
-    )
+    pixels = ImageTransform(size=8, resize=9, crop=crop)(Image.fromarray(line), np.random.default_rng(0))
     assert pixels.flatten(1).unique(dim=1).flatten().tolist() == [10, 200, 30]
 
 
@@ -182,15 +176,9 @@ def test_random_resized_crops_have_the_shapes_told():
 def test_when_no_crop_fits_the_largest_allowed_one_in_the_middle_is_taken():
     transform = ImageTransform(size=16, crop="random-resized", scale=(1.0, 1.0))
     wide = textured(400, 100)  # 4 : 1, while 4 : 3 is allowed: 133 columns from 133 on
-    assert (
-        apart(transform(wide, np.random.default_rng(0)), pillow(wide, (133, 0, 266, 100), 16))[0]
-        <= 2
-    )
+    assert apart(transform(wide, np.random.default_rng(0)), pillow(wide, (133, 0, 266, 100), 16))[0] <= 2
     tall = textured(100, 400)
-    assert (
-        apart(transform(tall, np.random.default_rng(0)), pillow(tall, (0, 133, 100, 266), 16))[0]
-        <= 2
-    )
+    assert apart(transform(tall, np.random.default_rng(0)), pillow(tall, (0, 133, 100, 266), 16))[0] <= 2
 
 
 def test_half_of_the_pictures_are_flipped():
@@ -316,9 +304,7 @@ def test_normalise():
     torch.testing.assert_close(normal.double(), (pixels / 255.0 - mean) / std, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("mean", "std"), [((0.5,), (1.0, 1.0, 1.0)), (MEAN, (1.0, 1.0)), (MEAN, (1.0, 0.0, 1.0))]
-)
+@pytest.mark.parametrize(("mean", "std"), [((0.5,), (1.0, 1.0, 1.0)), (MEAN, (1.0, 1.0)), (MEAN, (1.0, 0.0, 1.0))])
 def test_normalise_refuses(mean, std):
     with pytest.raises(ConfigError, match="three"):
         normalise(torch.zeros(1, 3, 2, 2, dtype=torch.uint8), mean, std)
@@ -333,10 +319,7 @@ SIDES, RATIOS, SEEDS = st.integers(1, 80), st.floats(0, 1), st.integers(0, 1000)
 @given(SIDES, SIDES, RATIOS, RATIOS, SEEDS)
 def test_erase_is_nested_and_about_as_large_as_told(height, width, one, other, seed):
     pixels = torch.full((3, height, width), 255, dtype=torch.uint8)
-    less, more = (
-        (erase(pixels, ratio, np.random.default_rng(seed)) != 255).any(0)
-        for ratio in sorted((one, other))
-    )
+    less, more = ((erase(pixels, ratio, np.random.default_rng(seed)) != 255).any(0) for ratio in sorted((one, other)))
     assert not (less & ~more).any()
     assert (pixels == 255).all()
     ratio = max(one, other)
@@ -362,9 +345,7 @@ def test_erase_from_nothing_to_everything():
 
 def test_erase_reaches_every_pixel():
     pixels = torch.full((3, 12, 12), 255, dtype=torch.uint8)
-    hit = sum(
-        (erase(pixels, 0.3, np.random.default_rng(s)) != 255).any(0).int() for s in range(300)
-    )
+    hit = sum((erase(pixels, 0.3, np.random.default_rng(s)) != 255).any(0).int() for s in range(300))
     assert hit.min() > 0
     assert hit[5:7, 5:7].min() > hit[0, 0]
 
@@ -413,10 +394,7 @@ def test_wide_erasing_hides_any_share_of_some_pictures():
     picture = Image.new("RGB", (20, 20), (200, 60, 40))
     grey = torch.tensor(MEAN_COLOUR, dtype=torch.uint8).view(3, 1, 1)
     shares = np.array(
-        [
-            (transform(picture, np.random.default_rng(seed)) == grey).all(0).float().mean().item()
-            for seed in range(400)
-        ]
+        [(transform(picture, np.random.default_rng(seed)) == grey).all(0).float().mean().item() for seed in range(400)]
     )
     erased = shares[shares > 0]
     assert 0.4 < len(erased) / len(shares) < 0.6

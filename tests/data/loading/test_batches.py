@@ -66,10 +66,7 @@ def test_epochs_and_seeds_differ_in_order_and_augmentation(tmp_path, vocab):
     two = next(loader(data, vocab, transform=RANDOM).epoch(1))
     assert not np.array_equal(one.image_index, two.image_index)
     whole = ShuffledPairs(data, 30, seed=1)
-    first, second = (
-        next(loader(data, vocab, sampler=whole, transform=RANDOM).epoch(number))
-        for number in (0, 1)
-    )
+    first, second = (next(loader(data, vocab, sampler=whole, transform=RANDOM).epoch(number)) for number in (0, 1))
     order = [np.argsort(batch.caption_index) for batch in (first, second)]
     assert not torch.equal(first.images[order[0]], second.images[order[1]])
 
@@ -142,12 +139,7 @@ def test_tokens_are_the_words(aviary, vocab):
 def test_fresh_captions_differ_from_epoch_to_epoch(aviary, vocab):
     sampler = ShuffledPairs(aviary, 36, seed=0, afresh=True)
     texts = [
-        {
-            words
-            for batch in loader(aviary, vocab, sampler=sampler).epoch(e)
-            for words in batch.words
-        }
-        for e in (0, 1)
+        {words for batch in loader(aviary, vocab, sampler=sampler).epoch(e) for words in batch.words} for e in (0, 1)
     ]
     assert texts[0] != texts[1]
 
@@ -223,9 +215,7 @@ class View:
 def test_a_sample_takes_any_view_and_always_the_same_one(tmp_path, vocab):
     data = photos(tmp_path)
     views = [View(0), View(1), View(2)]
-    made, again = (
-        list(loader(data, vocab, features=views, workers=workers).epoch(0)) for workers in (0, 2)
-    )
+    made, again = (list(loader(data, vocab, features=views, workers=workers).epoch(0)) for workers in (0, 2))
     for batch, other in zip(made, again, strict=True):
         assert batch.images[:, 0, 0].tolist() == batch.image_index.tolist()
         assert torch.equal(batch.images, other.images)
@@ -238,11 +228,7 @@ def test_image_batches_are_all_usable_images_in_order(tmp_path, workers, start):
     data = photos(tmp_path)
     (tmp_path / "7.jpg").write_bytes(b"")
     problems = Problems()
-    made = list(
-        image_batches(
-            data.images, SMALL, batch_size=3, problems=problems, workers=workers, start=start
-        )
-    )
+    made = list(image_batches(data.images, SMALL, batch_size=3, problems=problems, workers=workers, start=start))
     indices = np.concatenate([part for part, _ in made])
     assert indices.tolist() == [i for i in range(start, 10) if i != 7]
     for part, pixels in made:

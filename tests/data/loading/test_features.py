@@ -113,9 +113,7 @@ def test_progress_ends_at_the_total(tmp_path):
 
 def test_a_random_transform_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="random"):
-        compute(
-            tmp_path, photos(tmp_path / "i"), Backbone(), transform=ImageTransform.training(size=8)
-        )
+        compute(tmp_path, photos(tmp_path / "i"), Backbone(), transform=ImageTransform.training(size=8))
 
 
 @pytest.mark.parametrize(
@@ -177,10 +175,7 @@ def test_a_disk_without_room_is_an_error_before_anything_is_computed(tmp_path, m
 def test_each_view_of_a_random_transform_is_one_draw_that_is_kept(tmp_path):
     data = photos(tmp_path / "images")
     flipping = ImageTransform(size=8, resize=None, crop="none", erasing=1.0)
-    first, second = (
-        compute(tmp_path / "cache", data, Backbone(), transform=flipping, view=view)
-        for view in (0, 1)
-    )
+    first, second = (compute(tmp_path / "cache", data, Backbone(), transform=flipping, view=view) for view in (0, 1))
     assert first.folder != second.folder
     assert not np.array_equal(first.features, second.features)
     counter = Backbone()

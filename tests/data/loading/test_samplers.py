@@ -25,9 +25,7 @@ def dataset(sizes=(4, 2, 3), per_image=5, *, classes=True, writer=None):
     images = Files(None, [f"{i}.jpg" for i in range(len(values))])
     owner = np.repeat(np.arange(len(values)), per_image)
     named = NamedValues(values, tuple(map(str, range(len(sizes))))) if classes else None
-    made = CaptionDataset.by_image(
-        "toy", "train", images, [f"c{i}" for i in range(len(owner))], owner, classes=named
-    )
+    made = CaptionDataset.by_image("toy", "train", images, [f"c{i}" for i in range(len(owner))], owner, classes=named)
     object.__setattr__(made, "writer", writer)
     return made
 
@@ -90,9 +88,7 @@ def test_each_batch_has_one_pair_of_each_class():
 
 def test_the_order_of_the_classes_in_a_batch_is_random():
     data = dataset()
-    orders = {
-        tuple(data.classes.values[batch[:, 0]].tolist()) for batch in OnePerClass(data, 0).epoch(0)
-    }
+    orders = {tuple(data.classes.values[batch[:, 0]].tolist()) for batch in OnePerClass(data, 0).epoch(0)}
     assert len(orders) > 1
 
 

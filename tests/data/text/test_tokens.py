@@ -276,9 +276,7 @@ def test_drop_words_takes_products_near_a_whole_number_for_it():
 @given(WORDS, st.floats(0, 1), st.floats(0, 1), st.integers(0, 100))
 def test_erase_words_is_exact_and_nested(words, one, other, seed):
     words = [f"w{i}" for i in range(len(words))]
-    less, more = (
-        erase_words(words, np.random.default_rng(seed), ratio) for ratio in sorted((one, other))
-    )
+    less, more = (erase_words(words, np.random.default_rng(seed), ratio) for ratio in sorted((one, other)))
     assert more.count(UNKNOWN) == round(max(one, other) * len(words))
     assert all(b in (a, UNKNOWN) for a, b in zip(words, less, strict=True))
     assert all(b in (a, UNKNOWN) for a, b in zip(less, more, strict=True))

@@ -67,9 +67,7 @@ def test_a_caption_that_nltk_gives_up_on_is_named(monkeypatch):
         treebank("a bird")
 
 
-@pytest.mark.parametrize(
-    "piece", [". ", ".  \n", ".)", "'", '"', "``", "a.", "((", "-", "'s ", " ", "!"]
-)
+@pytest.mark.parametrize("piece", [". ", ".  \n", ".)", "'", '"', "``", "a.", "((", "-", "'s ", " ", "!"])
 def test_long_hostile_captions_take_no_quadratic_time(piece):
     start = time.process_time()
     treebank(piece * 20_000)

@@ -41,9 +41,7 @@ def test_a_packed_file_whatever_its_name(tmp_path):
 
 def test_only_wanted_words_are_kept(tmp_path):
     text = GLOVE + "oclock 7 8 9\nand 4 5 6\nclock 1 1 1\n"
-    vectors = WordVectors.from_text(
-        written(tmp_path / "g.txt", text), ["bird", "wren", "o'clock", "and/or"]
-    )
+    vectors = WordVectors.from_text(written(tmp_path / "g.txt", text), ["bird", "wren", "o'clock", "and/or"])
     assert list(vectors.rows) == ["bird", "oclock", "and"]  # with the spellings of the fallback
     np.testing.assert_array_equal(vectors.table, [[1, 2, 3], [7, 8, 9], [4, 5, 6]])
 
@@ -168,9 +166,7 @@ def test_rows_are_the_vectors_of_the_words():
 def test_missing_rows_have_the_spread_of_the_found_ones():
     vectors = toy(dim=50)
     missing = tuple(f"w{i}" for i in range(400))
-    matrix, _ = vectors.matrix(
-        Vocab(("bird", "nest", *missing), (1,) * 402), torch.Generator().manual_seed(0)
-    )
+    matrix, _ = vectors.matrix(Vocab(("bird", "nest", *missing), (1,) * 402), torch.Generator().manual_seed(0))
     spread = vectors.table[:2].astype(float).std()
     drawn = torch.cat((matrix[1:4], matrix[6:])).double()
     n = drawn.numel()
@@ -180,9 +176,7 @@ def test_missing_rows_have_the_spread_of_the_found_ones():
 
 def test_the_matrix_is_of_its_seed():
     vocab = Vocab(("bird", "wren"), (1, 1))
-    one, same, other = (
-        toy().matrix(vocab, torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1)
-    )
+    one, same, other = (toy().matrix(vocab, torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1))
     assert torch.equal(one, same)
     assert torch.equal(one[4], other[4])
     assert not torch.equal(one[5], other[5])
@@ -221,9 +215,7 @@ def test_coverage_is_a_sentence():
         "11,000 of 12,000 words (91.7 %) and 99.5 % of running words have a vector; most frequent "
         "without: wren, jay; 3 malformed lines of the file were skipped."
     )
-    assert str(Coverage(2, 2, 1.0)) == (
-        "2 of 2 words (100.0 %) and 100.0 % of running words have a vector."
-    )
+    assert str(Coverage(2, 2, 1.0)) == ("2 of 2 words (100.0 %) and 100.0 % of running words have a vector.")
 
 
 def test_skipped_lines_reach_the_coverage(tmp_path):

@@ -32,10 +32,7 @@ def pixels(count, seed=0):
 
 def ids_of(record, *sentences):
     words = record["word2idx"]
-    return [
-        [words["<start>"], *(words.get(w, words["<unk>"]) for w in s.split()), words["<end>"]]
-        for s in sentences
-    ]
+    return [[words["<start>"], *(words.get(w, words["<unk>"]) for w in s.split()), words["<end>"]] for s in sentences]
 
 
 def compare(record, model):
@@ -97,9 +94,7 @@ def test_a_picture_is_scaled_to_256_and_cut_to_224_as_torchvision_does(tmp_path)
         scaled = image.convert("RGB").resize((int(256 * 301 / 200), 256), Image.BILINEAR)
     left = round((385 - 224) / 2)
     cut = np.array(scaled)[16 : 16 + 224, left : left + 224].transpose(2, 0, 1)
-    mean, log_sigma = theirs.image_outputs(
-        record, normalise(torch.from_numpy(cut.copy())[None], MEAN, STD)
-    )
+    mean, log_sigma = theirs.image_outputs(record, normalise(torch.from_numpy(cut.copy())[None], MEAN, STD))
     assert torch.allclose(found.mean, mean, **CLOSE)
     assert torch.allclose(found.log_sigma, log_sigma, **CLOSE)
 
@@ -108,9 +103,7 @@ def test_a_picture_is_scaled_to_256_and_cut_to_224_as_torchvision_does(tmp_path)
 def test_data_parallel_and_old_files_are_read(tmp_path):
     record = theirs.checkpoint()
     record["model"] = {
-        f"module.{name}": value
-        for name, value in record["model"].items()
-        if not name.endswith("num_batches_tracked")
+        f"module.{name}": value for name, value in record["model"].items() if not name.endswith("num_batches_tracked")
     }
     record["criterion"] = {f"module.{name}": v for name, v in record["criterion"].items()}
     # scores of their evaluator, in part NumPy's
@@ -127,9 +120,7 @@ def test_data_parallel_and_old_files_are_read(tmp_path):
 def test_weights_of_any_precision_are_read(tmp_path, kind):
     record = theirs.checkpoint()
     for part in ("model", "criterion"):
-        record[part] = {
-            n: v.to(kind) if v.is_floating_point() else v for n, v in record[part].items()
-        }
+        record[part] = {n: v.to(kind) if v.is_floating_point() else v for n, v in record[part].items()}
     model = import_checkpoint(saved(record, tmp_path))
     assert {value.dtype for value in model.parameters()} == {torch.float32}
     found = model.state_dict()["images.heads.mean.base.bias"]

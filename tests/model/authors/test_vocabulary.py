@@ -121,14 +121,10 @@ def test_a_vocabulary_beside_the_checkpoint_must_be_its_own(tmp_path):
     assert len(import_checkpoint(tmp_path / "m.pth", vocab=path).vocab) == len(IDS)
     other = dict(zip(IDS, reversed(IDS.values()), strict=True))
     with pytest.raises(FormatError, match=r"not the vocabulary of .*m.pth"):
-        import_checkpoint(
-            tmp_path / "m.pth", vocab=pickled({"word2idx": other}, tmp_path / "o.pkl")
-        )
+        import_checkpoint(tmp_path / "m.pth", vocab=pickled({"word2idx": other}, tmp_path / "o.pkl"))
     del record["word2idx"]
     torch.save(record, tmp_path / "m.pth")
     assert import_checkpoint(tmp_path / "m.pth", vocab=path).vocab.words[0] == "a"
     fewer = {word: number for word, number in IDS.items() if word != "not"}
     with pytest.raises(FormatError, match=r"has 11 rows, and .*f.pkl lists 10 words"):
-        import_checkpoint(
-            tmp_path / "m.pth", vocab=pickled({"word2idx": fewer}, tmp_path / "f.pkl")
-        )
+        import_checkpoint(tmp_path / "m.pth", vocab=pickled({"word2idx": fewer}, tmp_path / "f.pkl"))

@@ -86,9 +86,7 @@ def caption_outputs(record, ids):
     enc = _below(state, "txt_enc.")
     words = enc["embed.weight"][padded]
     absent = torch.arange(words.shape[1])[None] >= lengths[:, None]
-    mean = _pie(
-        _below(enc, "pie_net."), _at_last_word(_below(enc, "rnn."), words, lengths), words, absent
-    )
+    mean = _pie(_below(enc, "pie_net."), _at_last_word(_below(enc, "rnn."), words, lengths), words, absent)
     net = _below(enc, "uncertain_net.")
     spread = _at_last_word(_below(net, "rnn."), words, lengths) + _residual(net, words, absent)
     back = [order.index(row) for row in range(len(ids))]
@@ -147,9 +145,7 @@ def _block(state, x, stride):
 
 def _normed(state, name, x):
     part = _below(state, f"{name}.")
-    return F.batch_norm(
-        x, part["running_mean"], part["running_var"], part["weight"], part["bias"], eps=1e-5
-    )
+    return F.batch_norm(x, part["running_mean"], part["running_var"], part["weight"], part["bias"], eps=1e-5)
 
 
 def _below(state, prefix):

@@ -45,9 +45,7 @@ def test_features_are_the_librarys_for_each_caption_alone(tmp_path, make):
         ids = tiny.tokeniser()(sentence, truncation=True, return_tensors="pt", **padding)
         wanted = tower(input_ids=ids["input_ids"])
         count = int(tokens.lengths[row])
-        assert torch.allclose(
-            features.local[row, :count], wanted.last_hidden_state[0, :count], atol=1e-5
-        )
+        assert torch.allclose(features.local[row, :count], wanted.last_hidden_state[0, :count], atol=1e-5)
         if make is tiny.clip:  # whose two sides meet after a projection
             vector = whole.get_text_features(**ids).pooler_output
             assert vector.shape == (1, 8)
@@ -120,9 +118,7 @@ def test_what_is_pooled_can_be_chosen(tmp_path, pool):
     ids = torch.tensor([[1, 4, 2]])
     wanted = whole(input_ids=ids)
     mean = wanted.last_hidden_state.mean(1)
-    assert torch.allclose(
-        network(ids).pooled, mean if pool == "mean" else wanted.pooler_output, atol=1e-6
-    )
+    assert torch.allclose(network(ids).pooled, mean if pool == "mean" else wanted.pooler_output, atol=1e-6)
 
 
 @torch.no_grad()
@@ -135,9 +131,7 @@ def test_a_tower_that_was_saved_alone_has_its_own_vector(tmp_path):
 def test_a_pooling_layer_without_weights_pools_nothing(tmp_path):
     tiny.saved(tiny.bert_for_words, tmp_path, words=True)
     assert build(tmp_path).pool == "mean"
-    with pytest.raises(
-        ConfigError, match=r'no weights for its pooling layer.*caption\.pool="mean"'
-    ):
+    with pytest.raises(ConfigError, match=r'no weights for its pooling layer.*caption\.pool="mean"'):
         build(tmp_path, pool="pooler")
 
 

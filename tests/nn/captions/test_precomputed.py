@@ -64,9 +64,7 @@ def test_the_heads_project_even_where_the_width_happens_to_fit(covariance):
     assert tower(TOKENS, LENGTHS).dim == 6
 
 
-@pytest.mark.parametrize(
-    "wrong", [torch.zeros(2, 5), torch.zeros(2, 3, 5), torch.zeros(6), torch.ones(2, 6).long()]
-)
+@pytest.mark.parametrize("wrong", [torch.zeros(2, 5), torch.zeros(2, 3, 5), torch.zeros(6), torch.ones(2, 6).long()])
 def test_other_shapes_and_ids_are_refused(wrong):
     with pytest.raises(ShapeError, match=r"\[b, 6\] or \[b, l, 6\], got"):
         network()(wrong)

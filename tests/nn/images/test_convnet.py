@@ -13,9 +13,7 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "sites"), [(16, 16, 4), (64, 64, 64), (64, 96, 96), (17, 20, 9)]
-)
+@pytest.mark.parametrize(("height", "width", "sites"), [(16, 16, 4), (64, 64, 64), (64, 96, 96), (17, 20, 9)])
 def test_three_blocks_halve_the_picture_and_the_last_does_not(height, width, sites):
     network = create("convnet").build(Build(seeded())).eval()
     assert network(torch.zeros(1, 3, height, width)).shape == (1, sites, 192)

@@ -60,9 +60,7 @@ def test_features_are_those_of_the_package_when_it_pads_by_the_input(height, wid
     [(0, 3_371_008, 16), (1, 4_135_680, 21), (2, 4_811_072, 21)],
 )
 def test_sizes(variant, parameters, blocks):
-    network = (
-        create("efficientnet-lite", variant=variant, pretrained=False).build(Build(seeded())).eval()
-    )
+    network = create("efficientnet-lite", variant=variant, pretrained=False).build(Build(seeded())).eval()
     assert sum(p.numel() for p in network.parameters()) == parameters
     assert [len(block) for block in network.blocks()][0::8] == [3, 3]
     assert sum(len(block) for block in network.blocks()[1:-1]) == blocks

@@ -105,9 +105,7 @@ def test_a_masked_autoencoder_sees_all_of_a_picture_in_its_order(tmp_path):
 
 
 @pytest.mark.parametrize("sites", ["grid", "vector"])
-@pytest.mark.parametrize(
-    "make", [tiny.efficientnet, tiny.mobilenet, tiny.mobilevit], ids=lambda make: make.__name__
-)
+@pytest.mark.parametrize("make", [tiny.efficientnet, tiny.mobilenet, tiny.mobilevit], ids=lambda make: make.__name__)
 @torch.no_grad()
 def test_the_width_is_that_of_the_features_whatever_the_config_calls_it(tmp_path, make, sites):
     tiny.saved(make, tmp_path, colours=COLOURS)
@@ -193,9 +191,7 @@ def test_a_text_model_is_not_asked_for_pictures(tmp_path):
 
 def test_a_tower_that_needs_more_than_pixels_is_refused(tmp_path):
     tiny.saved(tiny.siglip2, tmp_path, colours=COLOURS)
-    with pytest.raises(
-        FormatError, match=r"siglip2_vision_model cannot be used as a vision tower.*image\.source"
-    ):
+    with pytest.raises(FormatError, match=r"siglip2_vision_model cannot be used as a vision tower.*image\.source"):
         build(tmp_path)
 
 
@@ -213,9 +209,9 @@ def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
     y, x = np.mgrid[0:480, 0:640]
     waves = [np.sin(x / 17) * np.cos(y / 23), np.sin((x + y) / 11), np.sign(np.sin(x / 40))]
     picture = Image.fromarray((127 + 127 * np.stack(waves, axis=-1)).astype(np.uint8))
-    own = transformers.CLIPImageProcessor()(
-        picture, do_normalize=False, do_rescale=False, return_tensors="np"
-    )["pixel_values"][0]
+    own = transformers.CLIPImageProcessor()(picture, do_normalize=False, do_rescale=False, return_tensors="np")[
+        "pixel_values"
+    ][0]
 
     def apart(*changes):
         recipe = recipes.get("clip-heads").changed([*sources, "dim=8", *changes])

@@ -11,11 +11,7 @@ LITE = [{"kind": "efficientnet-lite", "variant": n, "pretrained": False} for n i
 
 
 def build(parts, seed=0):
-    return (
-        images.create("joined", parts=parts)
-        .build(Build(torch.Generator().manual_seed(seed)))
-        .eval()
-    )
+    return images.create("joined", parts=parts).build(Build(torch.Generator().manual_seed(seed))).eval()
 
 
 def pictures(size=96):

@@ -121,9 +121,7 @@ def test_the_normalisation_is_that_of_imagenet():
 @pytest.mark.parametrize("depth", [18, 50])
 def test_features_are_those_of_the_functional_network(depth, saved):
     state = official(depth)
-    network = (
-        create("resnet", depth=depth, weights=saved(state)).build(Build(seeded())).double().eval()
-    )
+    network = create("resnet", depth=depth, weights=saved(state)).build(Build(seeded())).double().eval()
     x = torch.randn(2, 3, 70, 96, generator=seeded(1), dtype=torch.float64)
     with torch.no_grad():
         torch.testing.assert_close(network(x), functional(state, depth, x), rtol=1e-9, atol=1e-9)

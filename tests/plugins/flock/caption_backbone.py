@@ -20,9 +20,7 @@ class BagOfWords(CaptionNetwork):
         self.features = self.pooled = vectors.shape[1]
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
 
-    def forward(
-        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
-    ) -> Features:
+    def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The word vectors, and the mean of those that are there."""
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])

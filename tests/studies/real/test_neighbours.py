@@ -22,9 +22,7 @@ def drawn(count=40, dim=6, seed=0):
 def by_loop(items, count):
     means, widths = [], []
     for i in range(len(items)):
-        order = sorted(
-            range(len(items)), key=lambda j: ((items.mean[i] - items.mean[j]).square().sum(), j)
-        )
+        order = sorted(range(len(items)), key=lambda j: ((items.mean[i] - items.mean[j]).square().sum(), j))
         near = items[order[:count]]
         centre = near.mean.mean(0)
         means.append(centre / centre.norm() * near.mean.norm(dim=1).mean())

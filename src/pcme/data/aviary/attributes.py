@@ -44,9 +44,7 @@ SHAPE = tuple(len(attribute.values) for attribute in ATTRIBUTES)
 SPECIES = math.prod(SHAPE[:BACKGROUND])
 """How many species there are: 11,664."""
 
-LABELS = tuple(
-    f"{attribute.name}:{value}" for attribute in ATTRIBUTES for value in attribute.values
-)
+LABELS = tuple(f"{attribute.name}:{value}" for attribute in ATTRIBUTES for value in attribute.values)
 """The names of the columns of `one_hot`: "crown:red", "crown:blue", ..."""
 
 
@@ -80,14 +78,10 @@ def species_name(facts: Int[np.ndarray, " a"]) -> str:
     'lesser red-blue-green plain short-tailed hookbill'
     """
     crown, breast, wing, bill, pattern, tail, size = (
-        attribute.values[value]
-        for attribute, value in zip(ATTRIBUTES[:BACKGROUND], facts[:BACKGROUND], strict=True)
+        attribute.values[value] for attribute, value in zip(ATTRIBUTES[:BACKGROUND], facts[:BACKGROUND], strict=True)
     )
     rank = {"small": "lesser", "large": "greater"}[size]
-    return (
-        f"{rank} {crown}-{breast}-{wing} {pattern} {tail.removesuffix('ed')}-tailed "
-        f"{bill.removesuffix('ed')}bill"
-    )
+    return f"{rank} {crown}-{breast}-{wing} {pattern} {tail.removesuffix('ed')}-tailed {bill.removesuffix('ed')}bill"
 
 
 def one_hot(facts: Int[np.ndarray, "n a"]) -> Bool[np.ndarray, "n l"]:

@@ -118,9 +118,7 @@ def write(facts: Int[np.ndarray, " a"], generator: np.random.Generator) -> str:
     return compose(facts, said, generator)
 
 
-def compose(
-    facts: Int[np.ndarray, " a"], said: Bool[np.ndarray, " a"], generator: np.random.Generator
-) -> str:
+def compose(facts: Int[np.ndarray, " a"], said: Bool[np.ndarray, " a"], generator: np.random.Generator) -> str:
     """A caption that says exactly the attributes marked in `said`, in words drawn at random.
 
     >>> from pcme.data.aviary.attributes import facts_of
@@ -196,9 +194,7 @@ def _sentence(phrases: Phrases, adjectives: str, place: str, random: Random) -> 
         whose = bool(phrases) and style > 0.85
         frames = _CLAUSES if whose else _LISTING
         parts = (_clauses if whose else _listed)(phrases, random)
-    return _pick(frames[key], random).format(
-        a=_with_article(bird), bird=bird, size=size, parts=parts, place=place
-    )
+    return _pick(frames[key], random).format(a=_with_article(bird), bird=bird, size=size, parts=parts, place=place)
 
 
 def _listed(phrases: Phrases, random: Random) -> str:

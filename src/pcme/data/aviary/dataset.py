@@ -175,9 +175,7 @@ class Aviary(Dataset):
             facts=facts,
             said=said,
             caption_ids=ids,
-            classes=NamedValues(
-                np.repeat(np.arange(len(species)), per_species), tuple(map(species_name, species))
-            ),
+            classes=NamedValues(np.repeat(np.arange(len(species)), per_species), tuple(map(species_name, species))),
             labels=NamedValues(one_hot(facts), LABELS),
             writer=Writer(),
         )
@@ -194,9 +192,7 @@ class Aviary(Dataset):
         return species_facts(numbers[split])
 
 
-def _facts(
-    species: Int64[np.ndarray, "s 7"], per_species: int, generator: np.random.Generator
-) -> Facts:
+def _facts(species: Int64[np.ndarray, "s 7"], per_species: int, generator: np.random.Generator) -> Facts:
     """The facts of the images of each species: its own, and a background by its habitat."""
     share = generator.standard_exponential((len(species), 3)).cumsum(1)
     place = generator.random((len(species), per_species, 1)) * share[:, None, -1:]
@@ -231,9 +227,7 @@ def _absent_birds(
     return facts, SUBSETS[chosen]
 
 
-def _absent_values(
-    present: Int64[np.ndarray, "p k"], subset: Bool[np.ndarray, " a"]
-) -> Int64[np.ndarray, "v k"]:
+def _absent_values(present: Int64[np.ndarray, "p k"], subset: Bool[np.ndarray, " a"]) -> Int64[np.ndarray, "v k"]:
     """All combinations of the values of some attributes that no row has."""
     sizes = np.array(SHAPE)[subset]
     if not len(sizes):

@@ -105,9 +105,7 @@ class Bird:
         return self.body.at(0.1 + 1j * depth)
 
 
-def draw(
-    facts: Int[np.ndarray, " a"], generator: np.random.Generator, *, pixels: int = 64
-) -> Image.Image:
+def draw(facts: Int[np.ndarray, " a"], generator: np.random.Generator, *, pixels: int = 64) -> Image.Image:
     """A picture of a bird of which `facts` are true, square, in RGB.
 
     >>> from pcme.data.aviary.attributes import facts_of

@@ -52,9 +52,7 @@ WORDS: Mapping[int, Words] = MappingProxyType(
             ("billed", "beaked"),
             (("short",), ("long",), ("hook",)),
         ),
-        PATTERN: Words(
-            (("plain", "unmarked"), ("striped", "streaked"), ("spotted", "speckled")), _BREAST
-        ),
+        PATTERN: Words((("plain", "unmarked"), ("striped", "streaked"), ("spotted", "speckled")), _BREAST),
         TAIL: Words(
             (*_LENGTHS, ("forked", "split")),
             ("tail",),
@@ -123,10 +121,7 @@ def _values() -> dict[str, Value]:
         if says.setdefault(word, {}).setdefault(of, (attribute, value)) != (attribute, value):
             raise AssertionError(f"{word} means two things")
     ranks = {SIZE: 0, PATTERN: 1, BILL: 1, TAIL: 1, CROWN: 2, BREAST: 2, WING: 2}
-    return {
-        word: Value(MappingProxyType(of), ranks[next(iter(of.values()))[0]])
-        for word, of in says.items()
-    }
+    return {word: Value(MappingProxyType(of), ranks[next(iter(of.values()))[0]]) for word, of in says.items()}
 
 
 VALUES: Mapping[str, Value] = MappingProxyType(_values())

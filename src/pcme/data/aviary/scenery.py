@@ -24,9 +24,7 @@ def behind(background: int, foot: complex, pixels: int, generator: np.random.Gen
     return (_leaves, _lake, _clouds)[background](foot, pixels, generator)
 
 
-def in_front(
-    canvas: Canvas, background: int, foot: complex, breadth: float, generator: np.random.Generator
-) -> None:
+def in_front(canvas: Canvas, background: int, foot: complex, breadth: float, generator: np.random.Generator) -> None:
     """Draw what is in front of the bird: the rings it makes in the water, a leaf at its feet."""
     if background == 0:
         side = 1 if generator.random() < 0.5 else -1

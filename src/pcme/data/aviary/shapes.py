@@ -165,9 +165,7 @@ def _torso(body: Part) -> Torso:
     grid = np.arange(-0.52, 0.9, 0.4) + 0.2 * (np.arange(5) % 2)[:, None] + 1j * rows[:, None]
     lowest = body.inner.imag.max() - 0.14
     fits = (np.abs(grid - 0.1 - 0.1j) < 0.75) & (grid.imag <= lowest)
-    return Torso(
-        body, tuple(_band(body.inner, slant, level, level + 0.15) for level in levels), grid[fits]
-    )
+    return Torso(body, tuple(_band(body.inner, slant, level, level + 0.15) for level in levels), grid[fits])
 
 
 WATERLINE = 0.56
@@ -177,9 +175,7 @@ AFLOAT = _torso(Part(_below(BODY.inner, 1j, WATERLINE), _below(BODY.outer, 1j, W
 NECK, RUMP = 0.4 - 0.5j, -0.7 + 0.08j
 """What the head and the tail turn about."""
 EYE = 0.76 - 0.84j
-LEGS = tuple(
-    np.array([hip + 0.82j, hip - 0.03 + 1.28j, hip + 0.2 + 1.32j]) for hip in (-0.04, 0.34)
-)
+LEGS = tuple(np.array([hip + 0.82j, hip - 0.03 + 1.28j, hip + 0.2 + 1.32j]) for hip in (-0.04, 0.34))
 
 FACE_REACH = tuple(np.concatenate([CROWN.outer, bill.outer]) for bill in BILLS)
 STANDING_REACH = np.append(BODY.outer, 0.1 + 1.65j)

@@ -50,9 +50,7 @@ class COCO(Dataset):
         "dataset_coco.json (Karpathy) or annotations/captions_*.json, instances_*.json, and the "
         "images in train2014/ val2014/ (or 2017), maybe below images/; .json.gz is read too"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"train": 113_287, "val": 5_000, "test": 5_000}
-    )
+    expected: ClassVar[Mapping[str, int]] = MappingProxyType({"train": 113_287, "val": 5_000, "test": 5_000})
     readings: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         {"val": ("pmrp", "1k"), "test": ("pmrp", "1k", "eccv", "cxc")}
     )
@@ -106,9 +104,7 @@ class COCO(Dataset):
             labels = objects.of(entry.get("cocoid")) if objects else None
             yield karpathy_record(entry, name, labels)
 
-    def _official_records(
-        self, path: Path, objects: "_Objects | None", problems: Problems
-    ) -> Iterator[Record]:
+    def _official_records(self, path: Path, objects: "_Objects | None", problems: Problems) -> Iterator[Record]:
         document = _official_document(path)
         captions = _captions_by_image(document, path, problems)
         folder = path.name.partition(".")[0].removeprefix("captions_")
@@ -169,10 +165,7 @@ def _document(root: Path, name: str) -> Path | None:
 
 def _official(root: Path) -> dict[str, Path]:
     """{split: captions file}; 2014 before 2017, the paper's year."""
-    names = {
-        split: [f"captions_{split}{year}.json" for year in ("2014", "2017")]
-        for split in ("train", "val")
-    }
+    names = {split: [f"captions_{split}{year}.json" for year in ("2014", "2017")] for split in ("train", "val")}
     return {
         split: path
         for split, options in names.items()
@@ -188,9 +181,7 @@ def _official_document(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def _listed(
-    document: Mapping[str, Any], folder: str, path: Path, problems: Problems
-) -> Iterator[dict[str, Any]]:
+def _listed(document: Mapping[str, Any], folder: str, path: Path, problems: Problems) -> Iterator[dict[str, Any]]:
     """The images as Karpathy's file would list them."""
     for number, image in enumerate(document["images"]):
         try:

@@ -50,9 +50,7 @@ class CUB(Dataset):
         "images/<class>/*.jpg, text_c10/<class>/*.txt (ten captions per file) and splits/ with "
         "trainvalclasses.txt, testclasses.txt, trainclasses1.txt ... and seen_test_images.txt"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"train": 7_067, "test": 2_967, "seen": 1_754}
-    )
+    expected: ClassVar[Mapping[str, int]] = MappingProxyType({"train": 7_067, "test": 2_967, "seen": 1_754})
 
     root: Path
 

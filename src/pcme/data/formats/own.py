@@ -25,9 +25,7 @@ class Own(Dataset):
     `seed` chooses which. A split called test is never used for validation.
     """
 
-    layout: ClassVar[str] = (
-        "images and captions in any other layout: a table, text files beside the images, shards ..."
-    )
+    layout: ClassVar[str] = "images and captions in any other layout: a table, text files beside the images, shards ..."
     rank: ClassVar[int] = 9
 
     root: Path

@@ -40,9 +40,7 @@ class NoPixels(ImageSource):
 
     def load(self, index: int) -> Image.Image:
         """There is nothing to load."""
-        raise ImageError(
-            "image-missing", f"{self.id(index)} is a vector: there are no pixels to look at"
-        )
+        raise ImageError("image-missing", f"{self.id(index)} is a vector: there are no pixels to look at")
 
     def stamp(self, index: int) -> str:
         """Rows are looked up, not computed."""
@@ -54,9 +52,7 @@ class NoPixels(ImageSource):
 class Precomputed(Dataset):
     """Images and captions given as vectors, one folder per split."""
 
-    layout: ClassVar[str] = (
-        "one folder per split with images.npy, captions.npy and owners.npy (a row's image)"
-    )
+    layout: ClassVar[str] = "one folder per split with images.npy, captions.npy and owners.npy (a row's image)"
 
     root: Path
 
@@ -73,9 +69,7 @@ class Precomputed(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split."""
         folder = Path(self.root) / self.checked_split(split)
-        images, captions = (
-            VectorFile.open(folder / f"{side}.npy") for side in ("images", "captions")
-        )
+        images, captions = (VectorFile.open(folder / f"{side}.npy") for side in ("images", "captions"))
         return CaptionDataset.by_image(
             "precomputed",
             split,
@@ -102,13 +96,11 @@ def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]
         raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
     if owners.shape != (captions,) or owners.dtype.kind not in "iu":
         raise FormatError(
-            f"{path}: must hold {captions:,} integers, one per caption, got {owners.dtype} "
-            f"{list(owners.shape)}."
+            f"{path}: must hold {captions:,} integers, one per caption, got {owners.dtype} {list(owners.shape)}."
         )
     if captions and not 0 <= owners.min() <= owners.max() < images:
         raise FormatError(
-            f"{path}: must name images from 0 to {images - 1:,}, got {owners.min():,} to "
-            f"{owners.max():,}."
+            f"{path}: must name images from 0 to {images - 1:,}, got {owners.min():,} to {owners.max():,}."
         )
     return np.asarray(owners, np.int64)
 

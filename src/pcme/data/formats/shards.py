@@ -53,8 +53,7 @@ class Shards(Dataset):
     """
 
     layout: ClassVar[str] = (
-        "WebDataset shards, *.tar or train/*.tar, val/*.tar ..., with <key>.jpg and <key>.txt or "
-        ".json in them"
+        "WebDataset shards, *.tar or train/*.tar, val/*.tar ..., with <key>.jpg and <key>.txt or .json in them"
     )
     rank: ClassVar[int] = 5
 
@@ -170,9 +169,7 @@ def _captioned(shard: Path) -> bool:
     return any(_images(sample) and sample.keys() & {"txt", "json"} for sample in samples)
 
 
-def _samples(
-    shards: Sequence[Path], problems: Problems, *, limit: int | None = None
-) -> Iterator[_Sample]:
+def _samples(shards: Sequence[Path], problems: Problems, *, limit: int | None = None) -> Iterator[_Sample]:
     """The samples of all shards, from at most `limit` members of each."""
     for number, shard in enumerate(shards):
         if not (index := index_tar(shard, problems, limit=limit)):
@@ -193,9 +190,7 @@ def _images(sample: Parts) -> list[str]:
     return [suffix for suffix in sample if f".{suffix}" in IMAGE_SUFFIXES]
 
 
-def _record(
-    file: IO[bytes], where: str, key: str, sample: Parts, problems: Problems
-) -> tuple[Record, str | None]:
+def _record(file: IO[bytes], where: str, key: str, sample: Parts, problems: Problems) -> tuple[Record, str | None]:
     """The record of a sample, and the split it names. The caption in .txt comes before JSON's."""
     facts = _facts(file, where, sample, problems)
     one, several = facts.pop("caption", None), facts.pop("captions", None)

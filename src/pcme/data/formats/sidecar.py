@@ -32,9 +32,7 @@ class Sidecar(Dataset):
     implies it.
     """
 
-    layout: ClassVar[str] = (
-        "images with a text file beside each, one caption per line: a.jpg, a.txt"
-    )
+    layout: ClassVar[str] = "images with a text file beside each, one caption per line: a.jpg, a.txt"
     rank: ClassVar[int] = 7
 
     root: Path
@@ -62,9 +60,7 @@ class Sidecar(Dataset):
         self.checked_split(split)
         root = Path(self.root)
         records = self._records(split, problems)
-        return assemble(
-            "sidecar", split, records, lambda names: Files(root, names), problems, match=self.match
-        )
+        return assemble("sidecar", split, records, lambda names: Files(root, names), problems, match=self.match)
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
         by_folder = self.classes or self.match == "class"

@@ -85,9 +85,7 @@ class Table(Dataset):
             self.checked_split(split)
         folder = self._folder(path, listing.entries)
         records = _records(listing.entries, folder, problems)
-        return assemble(
-            "table", split, records, lambda names: Files(folder, names), problems, match=self.match
-        )
+        return assemble("table", split, records, lambda names: Files(folder, names), problems, match=self.match)
 
     def _columns(self, path: Path) -> dict[str, str]:
         """{what it is used as: the column's name} of the columns that mean something."""

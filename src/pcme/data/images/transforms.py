@@ -258,9 +258,7 @@ def _nested_box(width: int, height: int, ratio: float, generator: np.random.Gene
     return left, top, left + w, top + h
 
 
-def _filled(
-    pixels: UInt8[Tensor, "3 h w"], box: Box, colour: tuple[int, int, int]
-) -> UInt8[Tensor, "3 h w"]:
+def _filled(pixels: UInt8[Tensor, "3 h w"], box: Box, colour: tuple[int, int, int]) -> UInt8[Tensor, "3 h w"]:
     filled = pixels.clone()
     _fill(filled, box, colour)
     return filled

@@ -92,9 +92,7 @@ class Loader:
         return (batch for batch in made if batch is not None)
 
     def _batch(self, epoch: int, step: int, pairs: Pairs) -> Batch | None:
-        streams = [
-            numpy_stream(self.seed, "sample", epoch, step, place) for place in range(len(pairs))
-        ]
+        streams = [numpy_stream(self.seed, "sample", epoch, step, place) for place in range(len(pairs))]
         images, kept = self._images(pairs[:, 0].tolist(), streams)
         if not kept:
             return None  # every image of it has been reported
@@ -184,10 +182,7 @@ def image_batches(
     For evaluation, embedding and feature caches. A random transform takes `drawn(index)`, the
     generator of each image.
     """
-    chunks = [
-        range(first, min(first + batch_size, len(images)))
-        for first in range(start, len(images), batch_size)
-    ]
+    chunks = [range(first, min(first + batch_size, len(images))) for first in range(start, len(images), batch_size)]
 
     def made(chunk: range) -> tuple[Int64[np.ndarray, " b"], UInt8[Tensor, "b 3 h w"]]:
         loaded = (usable(images, index, problems) for index in chunk)

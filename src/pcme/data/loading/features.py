@@ -88,8 +88,7 @@ class FeatureCache:
                 batches = _Batches(dataset, transform, seen, batch_size, workers, noted)
                 count = len(dataset.images)
                 drafts = [
-                    Draft(final, count) if wanted else None
-                    for final, wanted in zip(finals, missing, strict=True)
+                    Draft(final, count) if wanted else None for final, wanted in zip(finals, missing, strict=True)
                 ]
                 _compute(drafts, batches, stages, progress)
         return [cls.open(final) for final in finals]
@@ -154,32 +153,24 @@ class _Batches:
             workers=self.workers,
             start=start,
             # not the run's seed: all runs of a dataset share its views
-            drawn=None
-            if self.view is None
-            else lambda index: numpy_stream(0, "view", self.view, index),
+            drawn=None if self.view is None else lambda index: numpy_stream(0, "view", self.view, index),
         )
 
 
-def _name(
-    dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None
-) -> str:
+def _name(dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None) -> str:
     """The folder of these features."""
     name = f"{dataset.name}-{dataset.split}-{_digest(dataset, transform, backbone, view)}"
     return name.replace(":", "-").replace("/", "-")
 
 
-def _digest(
-    dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None
-) -> str:
+def _digest(dataset: CaptionDataset, transform: ImageTransform, backbone: str, view: int | None) -> str:
     seen = hashlib.sha256(repr((FORMAT_VERSION, transform, backbone, view)).encode())
     for index in range(len(dataset.images)):
         seen.update(f"{dataset.images.id(index)}\0{dataset.images.stamp(index)}\0".encode())
     return seen.hexdigest()[:16]
 
 
-def _compute(
-    drafts: Sequence[Draft | None], batches: _Batches, stages: Sequence[Stage], progress: Progress
-) -> None:
+def _compute(drafts: Sequence[Draft | None], batches: _Batches, stages: Sequence[Stage], progress: Progress) -> None:
     """Fill the drafts with what their stages give, from where the one furthest behind stopped."""
     wanted = [draft for draft in drafts if draft is not None]
     last = max(place for place, draft in enumerate(drafts) if draft is not None)
@@ -203,12 +194,9 @@ def _compute(
 def _narrow(values: Float[Tensor, "b ..."], count: int) -> Float16[np.ndarray, "b ..."]:
     if values.ndim not in (3, 4) or len(values) != count:
         raise ShapeError(
-            f"backbone: must give features [{count}, sites, d] or maps [{count}, c, h, w], got "
-            f"{tuple(values.shape)}."
+            f"backbone: must give features [{count}, sites, d] or maps [{count}, c, h, w], got {tuple(values.shape)}."
         )
     narrow: Float16[np.ndarray, "b ..."] = values.to(torch.float16).cpu().numpy()
     if not np.isfinite(narrow).all():
-        raise FormatError(
-            "backbone: its features exceed half precision (65,504) or are not finite."
-        )
+        raise FormatError("backbone: its features exceed half precision (65,504) or are not finite.")
     return narrow

@@ -87,9 +87,7 @@ class OnePerClass(Sampler):
 
     def __post_init__(self) -> None:
         if self.dataset.classes is None:
-            raise DataError(
-                f"{self.dataset.where}: has no classes to sample by. Use shuffled pairs instead."
-            )
+            raise DataError(f"{self.dataset.where}: has no classes to sample by. Use shuffled pairs instead.")
         known = len(self._members)
         if not 1 <= self._width(known) <= known:
             raise ConfigError(
@@ -132,16 +130,12 @@ def _all_pairs(dataset: CaptionDataset, *, afresh: bool) -> Pairs:
     if not afresh:
         return np.column_stack([dataset.caption_image, np.arange(len(dataset.captions))])
     if dataset.writer is None:
-        raise ConfigError(
-            f"{dataset.where}: cannot write new captions, only a drawn one can. Use afresh=False."
-        )
+        raise ConfigError(f"{dataset.where}: cannot write new captions, only a drawn one can. Use afresh=False.")
     images = np.arange(len(dataset.images))
     return np.column_stack([images, np.full_like(images, AFRESH)])
 
 
-def _cycled(
-    items: np.ndarray, count: int, generator: np.random.Generator, width: int
-) -> np.ndarray:
+def _cycled(items: np.ndarray, count: int, generator: np.random.Generator, width: int) -> np.ndarray:
     """`count` items in random order, all used before any is used again.
 
     Rounds are cut to a multiple of `width`, so that no group of `width` holds an item twice.

@@ -9,9 +9,7 @@ from pcme.data.text.tokens import UNKNOWN
 from pcme.errors import ConfigError
 
 
-def drop_words(
-    words: Sequence[str], generator: np.random.Generator, ratio: float = 0.1
-) -> list[str]:
+def drop_words(words: Sequence[str], generator: np.random.Generator, ratio: float = 0.1) -> list[str]:
     """The words after caption dropping: some are `<unk>`, then ⌊ratio·L⌋ are gone, never all.
 
     Each of the L words becomes `<unk>` with probability `ratio`; then ⌊ratio·L⌋ words drawn at
@@ -42,9 +40,7 @@ def erase_words(words: Sequence[str], generator: np.random.Generator, ratio: flo
     return [UNKNOWN if position in erased else word for position, word in enumerate(words)]
 
 
-def append_unknown(
-    words: Sequence[str], *, count: int | None = None, ratio: float | None = None
-) -> list[str]:
+def append_unknown(words: Sequence[str], *, count: int | None = None, ratio: float | None = None) -> list[str]:
     """The words followed by `count`, or round(ratio·L), times `<unk>`.
 
     Paper: §F.1.

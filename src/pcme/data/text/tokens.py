@@ -65,9 +65,7 @@ def tokenise(caption: str) -> list[str]:
     return _TOKEN.findall(_plain(caption))
 
 
-RULES: Mapping[str, Callable[[str], list[str]]] = MappingProxyType(
-    {"plain": tokenise, "treebank": treebank}
-)
+RULES: Mapping[str, Callable[[str], list[str]]] = MappingProxyType({"plain": tokenise, "treebank": treebank})
 """The ways to find the words of a caption; a vocabulary knows which of them made its words."""
 
 
@@ -117,14 +115,10 @@ class Vocab:
         if self.rule not in RULES:
             raise ConfigError(f'rule: is unknown, got "{self.rule}". Known: {", ".join(RULES)}.')
         if len(self.counts) != len(self.words):
-            raise ShapeError(
-                f"counts: must be one per word, got {len(self.counts)} for {len(self.words)} words."
-            )
+            raise ShapeError(f"counts: must be one per word, got {len(self.counts)} for {len(self.words)} words.")
         ids = {word: number for number, word in enumerate(self.words, start=len(SPECIALS))}
         if len(ids) != len(self.words) or not ids.keys().isdisjoint((*SPECIALS, "")):
-            raise DataError(
-                f"words: must be distinct, not empty and none of {', '.join(SPECIALS)}."
-            )
+            raise DataError(f"words: must be distinct, not empty and none of {', '.join(SPECIALS)}.")
         object.__setattr__(self, "_ids", ids)
 
     @classmethod
@@ -237,7 +231,5 @@ def _record(path: Path) -> dict[str, object]:
         raise FormatError(f"{path}: not a vocabulary, got a JSON {type(record).__name__}.")
     version = record.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:  # True == 1
-        raise FormatError(
-            f"{path}: format must be {FORMAT_VERSION}, got {version!r}. Build the vocabulary again."
-        )
+        raise FormatError(f"{path}: format must be {FORMAT_VERSION}, got {version!r}. Build the vocabulary again.")
     return record

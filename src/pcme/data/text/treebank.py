@@ -30,8 +30,7 @@ def treebank(caption: str) -> list[str]:
         return [word for sentence in sentences(text) for word in words.tokenize(sentence)]
     except ImportError as error:
         raise ConfigError(
-            "nltk: is not installed, which splits captions of the authors' models. Run pip "
-            "install 'pcme[authors]'."
+            "nltk: is not installed, which splits captions of the authors' models. Run pip install 'pcme[authors]'."
         ) from error
     except TimeoutError as error:  # nltk's own guard against hostile text
         raise DataError(

@@ -133,9 +133,7 @@ class WordVectors:
         found = self.rows.get(word)
         return self.rows.get(_plain(word)) if found is None else found
 
-    def matrix(
-        self, vocab: Vocab, generator: torch.Generator
-    ) -> tuple[Float32[Tensor, "v d"], Coverage]:
+    def matrix(self, vocab: Vocab, generator: torch.Generator) -> tuple[Float32[Tensor, "v d"], Coverage]:
         """One row for each id of the vocabulary, and how many words have a vector of their own.
 
         Specials and words without a vector are drawn from N(0, s²), s being the standard deviation
@@ -248,11 +246,7 @@ def _opened(path: Path) -> BufferedIOBase:
 def _is_header(first: bytes, second: bytes) -> bool:
     """Whether the first line is "N D" and the second has D numbers."""
     parts = first.split()
-    return (
-        len(parts) == 2
-        and all(map(bytes.isdigit, parts))
-        and (_numeric_tail(second) >= int(parts[1]) > 1)
-    )
+    return len(parts) == 2 and all(map(bytes.isdigit, parts)) and (_numeric_tail(second) >= int(parts[1]) > 1)
 
 
 def _numeric_tail(line: bytes) -> int:

@@ -89,9 +89,7 @@ def _loaded(path: Path) -> object:
                 f"{named[1]}; nothing in it was executed. Save it again without, or download the "
                 "authors' own."
             ) from error
-        raise FormatError(
-            f"{path}: damaged, or cut short; nothing in it was executed. Download it again."
-        ) from error
+        raise FormatError(f"{path}: damaged, or cut short; nothing in it was executed. Download it again.") from error
 
 
 def _numpy_numbers() -> list[Any]:

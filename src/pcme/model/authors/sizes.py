@@ -60,8 +60,7 @@ def infer_sizes(weights: Weights, where: str) -> Sizes:
     dim, word_dim = len(projection), words.shape[1]
     if dim % 2:
         raise FormatError(
-            f"{where}: img_enc.fc.weight must have an even number of rows, half per direction of a "
-            f"sentence, got {dim}."
+            f"{where}: img_enc.fc.weight must have an even number of rows, half per direction of a sentence, got {dim}."
         )
     for name, shape in (
         ("txt_enc.rnn.weight_hh_l0", (3 * dim // 2, dim // 2)),

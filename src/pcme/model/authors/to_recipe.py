@@ -82,9 +82,7 @@ def _require_whole(model: Config, name: str, *, step: int, where: str) -> None:
     value = model.get(name, step)
     if type(value) is not int or not 1 <= value <= 65_536 or value % step:
         kind = "an even whole number" if step == 2 else "a whole number"
-        raise FormatError(
-            f"{where}: config.model.{name} must be {kind} from {step} to 65,536, got {value!r}."
-        )
+        raise FormatError(f"{where}: config.model.{name} must be {kind} from {step} to 65,536, got {value!r}.")
 
 
 def _samples(model: Config, where: str) -> int:
@@ -92,7 +90,6 @@ def _samples(model: Config, where: str) -> int:
     value = model.get("n_samples_inference") or SAMPLES
     if type(value) is not int or not 1 <= value <= 1_000:
         raise FormatError(
-            f"{where}: config.model.n_samples_inference must be a whole number from 0 to 1,000, "
-            f"got {value!r}."
+            f"{where}: config.model.n_samples_inference must be a whole number from 0 to 1,000, got {value!r}."
         )
     return value

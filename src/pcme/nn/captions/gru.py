@@ -50,9 +50,7 @@ class WordGRU(CaptionNetwork):
         stacks = 2 if with_sigma else 1
         self.gru = StackedBiGRU(vectors.shape[1], dim // 2, stacks=stacks, generator=generator)
 
-    def forward(
-        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
-    ) -> Features:
+    def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The word vectors as sites, and the sentence vectors."""
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])
@@ -61,9 +59,7 @@ class WordGRU(CaptionNetwork):
         steps = torch.arange(inputs.shape[1], device=inputs.device)
         return Features(words, sentences[0], sentences[-1], steps[None] < lengths[:, None])
 
-    def _sentences(
-        self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]
-    ) -> Float[Tensor, "stacks b h"]:
+    def _sentences(self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "stacks b h"]:
         both: Tensor = self.gru(words, lengths)
         if self.readout == "final":
             return both

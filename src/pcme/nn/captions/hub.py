@@ -85,9 +85,7 @@ class HubCaptions(CaptionNetwork):
         self.features = output.last_hidden_state.shape[-1]
         self.pooled = self._vector(output, mask).shape[-1]
 
-    def forward(
-        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None
-    ) -> Features:
+    def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The tokens' last hidden states as sites, and the caption's vector."""
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])
@@ -178,8 +176,7 @@ def _subwords(tower: Tower) -> Subwords:
         ) from error
     except Exception as error:  # damaged files can make the library raise nearly anything
         raise FormatError(
-            f"{source}: its tokeniser is damaged, or not one of transformers, got {error}. Save it "
-            "again."
+            f"{source}: its tokeniser is damaged, or not one of transformers, got {error}. Save it again."
         ) from error
     known = getattr(config, "vocab_size", None)
     if known is not None and len(tokenizer) > known:
@@ -209,9 +206,7 @@ def _longest(model: nn.Module) -> int:
     padded = [
         table.num_embeddings - table.padding_idx - 1
         for name, table in model.named_modules()
-        if isinstance(table, nn.Embedding)
-        and name.endswith("position_embeddings")
-        and table.padding_idx is not None
+        if isinstance(table, nn.Embedding) and name.endswith("position_embeddings") and table.padding_idx is not None
     ]
     return min([limit, *padded])
 

@@ -31,9 +31,7 @@ class PrecomputedCaptions(CaptionNetwork):
         super().__init__()
         self.features = self.pooled = features
 
-    def forward(
-        self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None
-    ) -> Features:
+    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """Vectors [b,d], or tokens [b,l,d] of which the first `lengths` are there."""
         sites = inputs[:, None] if inputs.ndim == 2 else inputs
         if sites.ndim != 3 or sites.shape[-1] != self.features or not sites.is_floating_point():

@@ -65,9 +65,7 @@ STEM, HEAD = 32, 1280
 class _SameConv(nn.Conv2d):
     """A convolution to ⌈size / stride⌉ sites a side, padded more at the end, as TensorFlow does."""
 
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1) -> None:
         padding = kernel // 2 if stride == 1 else 0  # the rest is a matter of the size
         super().__init__(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
 

@@ -43,9 +43,7 @@ WIDTHS = (64, 128, 256, 512)
 class _Residual(nn.Module):
     downsample: nn.Sequential | None
 
-    def _added(
-        self, x: Float[Tensor, "b c h w"], y: Float[Tensor, "b d i j"]
-    ) -> Float[Tensor, "b d i j"]:
+    def _added(self, x: Float[Tensor, "b c h w"], y: Float[Tensor, "b d i j"]) -> Float[Tensor, "b d i j"]:
         return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
 
 
@@ -151,9 +149,7 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
-def _stage(
-    kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: int, *, stride: int
-) -> nn.Sequential:
+def _stage(kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: int, *, stride: int) -> nn.Sequential:
     """Residual blocks of one width; the first of them changes the width and the size."""
     others = [kind(kind.expansion * width, width, 1) for _ in range(repeats - 1)]
     return nn.Sequential(kind(inputs, width, stride), *others)
@@ -167,9 +163,7 @@ def _load(network: ResNetwork, path: Path) -> None:
     faults = {
         "lacks": [name for name in own if name not in state and name not in counters],
         "has the unknown": [name for name in state if name not in own],
-        "has the wrong shape for": [
-            name for name in own if name in state and state[name].shape != own[name].shape
-        ],
+        "has the wrong shape for": [name for name in own if name in state and state[name].shape != own[name].shape],
     }
     for fault, names in faults.items():
         if names:
@@ -188,9 +182,7 @@ def _read(path: Path) -> Mapping[str, Shaped[Tensor, "..."]]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise FormatError(
-            f"{path}: cannot be read, got {error.strerror or error}. Check the path."
-        ) from error
+        raise FormatError(f"{path}: cannot be read, got {error.strerror or error}. Check the path.") from error
     except Exception as error:  # damaged bytes can make the readers raise nearly anything
         raise FormatError(
             f"{path}: damaged, or not a file of tensors alone, got {type(error).__name__}. "
@@ -198,8 +190,7 @@ def _read(path: Path) -> Mapping[str, Shaped[Tensor, "..."]]:
         ) from error
     if not _is_state_dict(state):
         raise FormatError(
-            f"{path}: not a state dict, got {_contents(state)}. Save it with "
-            "torch.save(model.state_dict(), path)."
+            f"{path}: not a state dict, got {_contents(state)}. Save it with torch.save(model.state_dict(), path)."
         )
     return cast("Mapping[str, Tensor]", state)
 

@@ -70,6 +70,4 @@ class Timm(ImageBackbone):
         if not timm.is_model(self.model):
             raise ConfigError(f'timm has no model "{self.model}". See timm.list_models().')
         with torch.random.fork_rng(devices=[]):
-            return TimmNetwork(
-                timm.create_model(self.model, pretrained=self.pretrained, num_classes=0)
-            )
+            return TimmNetwork(timm.create_model(self.model, pretrained=self.pretrained, num_classes=0))

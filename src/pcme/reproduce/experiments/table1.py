@@ -36,9 +36,7 @@ NAMED = {
 """{label: (score, the paper's row)}."""
 
 
-def _by_every_score(
-    name: str, method: Mapping[str, Any], *, paper_rows: bool = True
-) -> tuple[Row, ...]:
+def _by_every_score(name: str, method: Mapping[str, Any], *, paper_rows: bool = True) -> tuple[Row, ...]:
     return tuple(
         Row(f"{name}: {label}", method, scoring=Scoring(score), paper=row if paper_rows else None)
         for label, (score, row) in NAMED.items()
@@ -91,8 +89,6 @@ class Table1(Experiment):
         "product and a sum; times are of one thread of a machine that does other things too."
     )
     content = (
-        Table(
-            "PCME, trained with J = 7", ROWS, COLUMNS, PRECISION_BARS, paper.SCORES, claims=CLAIMS
-        ),
+        Table("PCME, trained with J = 7", ROWS, COLUMNS, PRECISION_BARS, paper.SCORES, claims=CLAIMS),
         Table("PCME with the overlap (ours)", OVERLAP_ROWS, COLUMNS, PRECISION_BARS),
     )

@@ -35,9 +35,7 @@ def _whole(source: paper.Source, rows: tuple[Row, ...], *metrics: str) -> Table:
     return _table("5K test images", rows, "", metrics, source)
 
 
-def _table(
-    title: str, rows: tuple[Row, ...], prefix: str, metrics: tuple[str, ...], source: paper.Source
-) -> Table:
+def _table(title: str, rows: tuple[Row, ...], prefix: str, metrics: tuple[str, ...], source: paper.Source) -> Table:
     columns = tuple(
         Column(f"{direction} {METRICS[name]}", f"{direction} {prefix}{name}")
         for direction in ("i2t", "t2i")
@@ -59,9 +57,7 @@ class Table3(_Coco):
     """Methods on MS-COCO: plausible-match R-Precision and R@1, 1K and 5K."""
 
     where = "Table 3"
-    content = tuple(
-        table(paper.TABLE_3, (*MAIN, *OURS), "pmrp", "recall@1") for table in (_folds, _whole)
-    )
+    content = tuple(table(paper.TABLE_3, (*MAIN, *OURS), "pmrp", "recall@1") for table in (_folds, _whole))
 
 
 @registry.register("coco-1k")
