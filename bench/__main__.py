@@ -77,9 +77,7 @@ def bench_match_probability() -> list[Row]:
     gap = float((ours[:4] - literal).abs().max())
     assert gap < 1e-4, gap
     fast, slow = best(
-        lambda: sampled(Points(x), Points(y)),
-        lambda: literal_match_probability(x, y, 10.0, 10.0),
-        repeats=3,
+        lambda: sampled(Points(x), Points(y)), lambda: literal_match_probability(x, y, 10.0, 10.0), repeats=3
     )
     drawn, exact = best(lambda: sampled(queries, gallery), lambda: analytic(queries, gallery), repeats=15)
     given, _ = best(lambda: sampled(Points(x), Points(y)), lambda: None, repeats=15)
@@ -174,9 +172,7 @@ def _density_topk() -> list[Row]:
     quick = score.topk(queries, gallery, k=10, exact=False)
     recall = float((quick.ids[:, :, None] == exact.ids[:, None]).any(1).float().mean())
     slow, fast = best(
-        lambda: score.topk(queries, gallery, k=10),
-        lambda: score.topk(queries, gallery, k=10, exact=False),
-        repeats=3,
+        lambda: score.topk(queries, gallery, k=10), lambda: score.topk(queries, gallery, k=10, exact=False), repeats=3
     )
     note = f"recall@10 of the shortlist {recall:.4f}"
     return [faster("overlap topk shortlist, Q=256 G=50,000 D=256, against exact", fast, slow, 1, note)]

@@ -1,10 +1,9 @@
 """Evaluation at the size of COCO's test split: every score, both ways, all metrics, one process.
 
-5,000 images and 25,000 captions of D = 1,024, the paper's dimension on COCO (§4.1.2), with labels
-about as frequent as COCO's; figures of 5K, of the five folds of 1K, and PMRP. The yardstick is the
-bare float32 product with as many multiply-adds as the score takes for a pair (`evaluation.cost`),
-once for each matrix that has to be computed: one for both directions, or one for each where the
-score, or its samples, differ from side to side.
+5,000 images and 25,000 captions of D = 1,024, the paper's dimension on COCO (§4.1.2), with labels about as frequent as
+COCO's; figures of 5K, of the five folds of 1K, and PMRP. The yardstick is the bare float32 product with as many
+multiply-adds as the score takes for a pair (`evaluation.cost`), once for each matrix that has to be computed: one for
+both directions, or one for each where the score, or its samples, differ from side to side.
 """
 
 import resource

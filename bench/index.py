@@ -1,9 +1,8 @@
 """The search index at scale, beside faiss on the same vectors.
 
-Embeddings are drawn, not encoded, in the shape of trained ones (docs/science/ann.md): unit means
-in clusters of fifty, in a space of about twenty-four effective dimensions out of D, rotated, with
-a little noise in all of them; log σ about −3.6 ± 0.3. Queries are captions of items: a mixture of
-an item's mean and another direction of that space, and wider.
+Embeddings are drawn, not encoded, in the shape of trained ones (docs/science/ann.md): unit means in clusters of fifty,
+in a space of about twenty-four effective dimensions out of D, rotated, with a little noise in all of them; log σ about
+−3.6 ± 0.3. Queries are captions of items: a mixture of an item's mean and another direction of that space, and wider.
 """
 
 import resource
@@ -102,15 +101,7 @@ def _memory_row(seconds: float) -> Row:
 
 def _peak_row(peak: float) -> Row:
     what = "index: peak memory of all of it, faiss's copies included"
-    return Row(
-        what,
-        f"{peak / 2**30:.1f} GB",
-        "12 GB",
-        peak / MEMORY,
-        "≤ 1×",
-        peak <= MEMORY,
-        "one process",
-    )
+    return Row(what, f"{peak / 2**30:.1f} GB", "12 GB", peak / MEMORY, "≤ 1×", peak <= MEMORY, "one process")
 
 
 def _exact_rows(index: SearchIndex, queries: Gaussian, flat: faiss.Index, asked: np.ndarray) -> list[Row]:
@@ -120,10 +111,7 @@ def _exact_rows(index: SearchIndex, queries: Gaussian, flat: faiss.Index, asked:
     index.search(queries[0], exact=True)
     loaded = time.perf_counter() - begin
     one, theirs = best(
-        lambda: index.search(queries[0], exact=True),
-        lambda: flat.search(asked[:1], 10),
-        repeats=5,
-        seconds=30,
+        lambda: index.search(queries[0], exact=True), lambda: flat.search(asked[:1], 10), repeats=5, seconds=30
     )
     many = [queries[n] for n in range(QUERIES)]
     ours_many, theirs_many = best(
@@ -133,13 +121,7 @@ def _exact_rows(index: SearchIndex, queries: Gaussian, flat: faiss.Index, asked:
     note = f"embeddings loaded in {loaded:.1f} s; {same:.1%} of ids as csd in faiss, which gives one query one thread"
     rate = f"{QUERIES / ours_many:,.0f} queries/s"
     return [
-        within(
-            "index: exact top-10 by match_prob, one query, beside faiss flat",
-            one,
-            theirs,
-            1.3,
-            note,
-        ),
+        within("index: exact top-10 by match_prob, one query, beside faiss flat", one, theirs, 1.3, note),
         within(f"index: the same, {QUERIES} queries at once", ours_many, theirs_many, 1.3, rate),
     ]
 
@@ -244,9 +226,7 @@ def _text_row(folder: Path) -> Row:
     index.add(items, ids=[f"{n:08d}" for n in range(CHUNK)])
     index.search("a small red bird")
     whole, encoding = best(
-        lambda: index.search("a small red bird"),
-        lambda: model.encode_captions(["a small red bird"]),
-        repeats=5,
+        lambda: index.search("a small red bird"), lambda: model.encode_captions(["a small red bird"]), repeats=5
     )
     what = f"index: a text among {CHUNK:,} x 128 by overlap, against encoding it"
     note = f"{1 / whole:,.0f} searches/s, one after the other"

@@ -59,15 +59,9 @@ def lifts(score: Score, items: Gaussian, queries: Gaussian) -> Iterator[tuple[st
     yield "[μ; √Σσ²]", DistanceLift(width)
     if isinstance(score, DensityScore):
         yield "μ in units of the average σ", Scaled(items, queries)
-        yield (
-            "density lift, fitted on 1,000 queries",
-            DensityLift.fit(score.weights(items.dim), items, queries),
-        )
+        yield ("density lift, fitted on 1,000 queries", DensityLift.fit(score.weights(items.dim), items, queries))
         yield "… fitted on 100", DensityLift.fit(score.weights(items.dim), items, queries[:100])
-        yield (
-            "… fitted on items in their place",
-            DensityLift.fit(score.weights(items.dim), items, items[:FITTED]),
-        )
+        yield ("… fitted on items in their place", DensityLift.fit(score.weights(items.dim), items, items[:FITTED]))
 
 
 def recalls(lift: Lift, items: Gaussian, queries: Gaussian, best: np.ndarray) -> list[float]:

@@ -17,11 +17,7 @@ from pcme.recipes.schema import Recipe
 TINY = recipes.get("aviary-tiny")
 SHORT = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1"])
 POINTS = SHORT.changed(['method={"kind":"infonce"}'])
-CAPTIONS = (
-    "a small red bird with a blue wing",
-    "a large green bird on a branch",
-    "sky and water",
-)
+CAPTIONS = ("a small red bird with a blue wing", "a large green bird on a branch", "sky and water")
 
 
 def build(recipe=TINY, *changes, captions=CAPTIONS, seed=0, spread=1.0):

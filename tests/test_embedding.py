@@ -210,11 +210,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("rows", "expected"), ROWS, ids=[repr(rows) for rows, _ in ROWS])
 def test_rows_are_chosen_and_the_leading_axis_stays(rows, expected):
-    diagonal, one, several = (
-        random_gaussians(5, 3, seed=0),
-        isotropic(5, 3, seed=1),
-        points(5, 2, 3, seed=2),
-    )
+    diagonal, one, several = (random_gaussians(5, 3, seed=0), isotropic(5, 3, seed=1), points(5, 2, 3, seed=2))
     assert same(diagonal[rows], Gaussian(diagonal.mean[expected], diagonal.log_sigma[expected]))
     assert same(one[rows], Gaussian(one.mean[expected], one.log_sigma[expected]))
     assert same(several[rows], Points(several.x[expected]))

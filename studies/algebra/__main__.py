@@ -151,11 +151,7 @@ class Judge:
 
 def compare_evaluations(judge: Judge, trials: Trials) -> dict[str, dict[str, dict[str, float]]]:
     """Every operation, each in several variants."""
-    return {
-        "and": conjunctions(judge, trials),
-        "or": disjunctions(judge, trials),
-        "not": exclusions(judge, trials),
-    }
+    return {"and": conjunctions(judge, trials), "or": disjunctions(judge, trials), "not": exclusions(judge, trials)}
 
 
 def conjunctions(judge: Judge, trials: Trials) -> dict[str, dict[str, float]]:

@@ -1,10 +1,9 @@
 """`python -m studies.confidence`: is the confidence right, where the truth is known?
 
-Fits on the validation species of Aviary with what `pcme calibrate` does, judges on species that
-neither training nor calibration has seen: the test split, on which the rule was developed; and,
-never looked at before, 1,000 images of 50 species and 20,000 images of 4,000 species. Trains the
-runs that are missing. Writes record.json and the tables of docs/results/aviary.md (`--tables`: the
-tables alone, from the record).
+Fits on the validation species of Aviary with what `pcme calibrate` does, judges on species that neither training nor
+calibration has seen: the test split, on which the rule was developed; and, never looked at before, 1,000 images of 50
+species and 20,000 images of 4,000 species. Trains the runs that are missing. Writes record.json and the tables of
+docs/results/aviary.md (`--tables`: the tables alone, from the record).
 """
 
 import argparse
@@ -174,10 +173,7 @@ def rules(confidence: Confidence, model: Model, where: Searched) -> dict[str, di
     nothing = Matches.from_pairs([], [], (len(where.strangers), len(where.part.images)))
     alone = EvaluationSet(where.part.where, where.strangers, where.part.images, nothing)
     present, absent = evidence(confidence, model, where.part), evidence(confidence, model, alone)
-    least, grown = (
-        confidence.presence.threshold(),
-        confidence.presence.threshold(len(where.part.images)),
-    )
+    least, grown = (confidence.presence.threshold(), confidence.presence.threshold(len(where.part.images)))
     return {
         "best p ≥ ½": rule(present["best"], absent["best"], 0.5),
         "1 − Π(1 − p) ≥ ½": rule(present["any"], absent["any"], np.log(2)),

@@ -20,15 +20,7 @@ import numpy as np
 import torch
 
 import pcme
-from studies.real.entries import (
-    ENTRIES,
-    STUDIES,
-    Settings,
-    Study,
-    candidates,
-    changes_of,
-    judged_within,
-)
+from studies.real.entries import ENTRIES, STUDIES, Settings, Study, candidates, changes_of, judged_within
 from studies.real.measure import measure
 from studies.real.tables import DOCUMENT, RECORD, tables
 from studies.runs import TrainingRun, train_all

@@ -63,10 +63,7 @@ def _within(model: pcme.Model, embedded: Embedded) -> dict[str, float]:
     some = np.sort(numpy_stream(0, "within").permutation(len(dataset.captions))[:2000])
     sides = {
         "images": (embedded.images, of_image),
-        "captions": (
-            embedded.captions[torch.from_numpy(some)],
-            of_image[dataset.caption_image[some]],
-        ),
+        "captions": (embedded.captions[torch.from_numpy(some)], of_image[dataset.caption_image[some]]),
     }
     score = model.score()
     return {name: float(np.nanmean(within(score, items, classes))) for name, (items, classes) in sides.items()}
@@ -85,10 +82,7 @@ def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
     for direction, (queries, gallery, truth) in sides.items():
         hits = [metrics.recall(block, truth[rows], 1) for rows, block in model.score().blocks(queries, gallery)]
         bins = bin_by_sigma(mean_log_sigma(queries), np.concatenate(hits))
-        values[f"bins {direction}"] = {
-            "width": bins.width.tolist(),
-            "recall@1": bins.value.tolist(),
-        }
+        values[f"bins {direction}"] = {"width": bins.width.tolist(), "recall@1": bins.value.tolist()}
         values[f"bins~recall {direction}"] = bins.correlation
     captions, images = perturbed_log_sigma(model, embedded.dataset, images=100)
     for kind, widths in (("unknown", captions), ("erased", images)):

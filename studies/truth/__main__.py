@@ -85,9 +85,7 @@ def measure_all(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)  # the jobs are the threads
     metrics: dict[Path, dict[str, Any]] = {}
     train_all(
-        list(tasks.values()),
-        lambda run, _: metrics.__setitem__(run.folder, measure(run.folder)),
-        workers=options.jobs,
+        list(tasks.values()), lambda run, _: metrics.__setitem__(run.folder, measure(run.folder)), workers=options.jobs
     )
     rows = [{"method": name, "seed": seed, **metrics[run.folder]} for (name, seed), run in tasks.items()]
     if options.only:

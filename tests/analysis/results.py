@@ -64,11 +64,7 @@ WORDS = WordBins(
         SideWords(
             of,
             tuple(
-                BinWords(
-                    -3.0 + i,
-                    12,
-                    (WeightedWord("bird", 5, 2.0, 1.5), WeightedWord(ODD, 3, 1.0, 0.5)),
-                )
+                BinWords(-3.0 + i, 12, (WeightedWord("bird", 5, 2.0, 1.5), WeightedWord(ODD, 3, 1.0, 0.5)))
                 for i in range(5)
             ),
             (RankedWord("red", 20, 0.1), RankedWord(ODD, 20, 0.2)),

@@ -55,10 +55,7 @@ def test_what_lies_in_one_of_two_alone_does_not_hold():
         return cover(mine, own) > max(cover(own, mine), cover(mine, other))
 
     expected = np.mean([holds(around, i) and holds(apart, i) for i in range(20)])
-    both, alone = (
-        relation(inner, around, apart, among=around),
-        relation(inner, around, among=around),
-    )
+    both, alone = (relation(inner, around, apart, among=around), relation(inner, around, among=around))
     assert alone.holds.value == 1
     assert expected < 0.8
     assert both.holds.value == pytest.approx(expected)

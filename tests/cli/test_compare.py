@@ -64,8 +64,7 @@ def test_a_damaged_file_is_said(folders, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
-    [(["--metric", "recal@1"], 'Did you mean "recall@1"'), (["--split", "x"], 'no split "x"')],
+    ("args", "message"), [(["--metric", "recal@1"], 'Did you mean "recall@1"'), (["--split", "x"], 'no split "x"')]
 )
 def test_mistakes_are_explained(folders, args, message):
     done = run(*folders[:2], *args)

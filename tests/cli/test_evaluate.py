@@ -69,10 +69,7 @@ def test_values_of_every_query_are_written(folder, tmp_path):
 
 @pytest.mark.parametrize(
     ("args", "message"),
-    [
-        (["--split", "tset"], 'no split "tset", it has train, val, test'),
-        (["--scores", "meen"], 'Did you mean "mean"'),
-    ],
+    [(["--split", "tset"], 'no split "tset", it has train, val, test'), (["--scores", "meen"], 'Did you mean "mean"')],
 )
 def test_mistakes_are_explained(folder, args, message):
     done = run(folder, *args)

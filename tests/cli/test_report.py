@@ -31,8 +31,7 @@ def test_it_writes_a_page(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(("nothing-here",), "not a model"), (("RUN", "--split", "tset"), "tset")],
+    ("arguments", "said"), [(("nothing-here",), "not a model"), (("RUN", "--split", "tset"), "tset")]
 )
 def test_what_is_wrong_is_said(run, tmp_path, arguments, said):
     arguments = [run if word == "RUN" else word for word in arguments]

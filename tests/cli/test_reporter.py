@@ -36,10 +36,7 @@ def test_what_matters_for_waiting_is_never_cut(width):
 def test_the_problems_are_the_runs_own():
     problems = Problems()
     run = SimpleNamespace(
-        recipe=SimpleNamespace(name="x"),
-        total_steps=1,
-        position=SimpleNamespace(total=0),
-        problems=problems,
+        recipe=SimpleNamespace(name="x"), total_steps=1, position=SimpleNamespace(total=0), problems=problems
     )
     with training_bar() as reporter:
         reporter.begin(run)
@@ -49,10 +46,7 @@ def test_the_problems_are_the_runs_own():
 
 def test_a_wait_has_a_bar_until_it_is_over():
     run = SimpleNamespace(
-        recipe=SimpleNamespace(name="x"),
-        total_steps=9,
-        position=SimpleNamespace(total=1),
-        problems=Problems(),
+        recipe=SimpleNamespace(name="x"), total_steps=9, position=SimpleNamespace(total=1), problems=Problems()
     )
     with training_bar() as reporter:
         reporter.begin(run)

@@ -80,8 +80,7 @@ def test_a_taken_alias_raises_and_files_nothing(animals, alias):
 
 
 @pytest.mark.parametrize(
-    ("given", "near"),
-    [("swfit", "swift"), ("Swift", "swift"), ("COD", "cod"), ("marten", "martin")],
+    ("given", "near"), [("swfit", "swift"), ("Swift", "swift"), ("COD", "cod"), ("marten", "martin")]
 )
 def test_an_unknown_name_suggests_the_nearest_and_lists_all(animals, given, near):
     with pytest.raises(ConfigError) as caught:

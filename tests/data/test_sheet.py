@@ -17,11 +17,7 @@ def dataset(root, count=5, caption="a bird"):
         picture(root / f"{number}.png", colour=(250, 0, 0))
     owner = np.repeat(np.arange(count), 2)
     return CaptionDataset.by_image(
-        "toy",
-        "test",
-        Files(root, [f"{i}.png" for i in range(count)]),
-        [caption] * len(owner),
-        owner,
+        "toy", "test", Files(root, [f"{i}.png" for i in range(count)]), [caption] * len(owner), owner
     )
 
 

@@ -15,14 +15,7 @@ from pcme.data.layout import registry as datasets
 from pcme.nn.backbone import caption_backbones, image_backbones
 from tests.stored.opened import FILES, one_thread
 
-REGISTRIES = (
-    scores.registry,
-    methods.registry,
-    analysis.registry,
-    datasets,
-    image_backbones,
-    caption_backbones,
-)
+REGISTRIES = (scores.registry, methods.registry, analysis.registry, datasets, image_backbones, caption_backbones)
 
 SMALL = {
     "pixels": 16,

@@ -22,23 +22,11 @@ JOINED = (
 
 REDUCED = {
     "pcme demo": ("pcme demo --recipe aviary-tiny", TINY),
-    "pcme train aviary --out runs/aviary": (
-        f"pcme train aviary-tiny --out runs/new {SHORT}",
-        TINY,
-    ),
-    "pcme train aviary --out runs/aviary --resume": (
-        f"pcme train aviary-tiny --out runs/new --resume {SHORT}",
-        TINY,
-    ),
+    "pcme train aviary --out runs/aviary": (f"pcme train aviary-tiny --out runs/new {SHORT}", TINY),
+    "pcme train aviary --out runs/aviary --resume": (f"pcme train aviary-tiny --out runs/new --resume {SHORT}", TINY),
     f"pcme train aviary {MU}": (f"pcme train aviary-tiny {MU} {SHORT}", TINY),
-    OWN: (
-        f"{OWN} --set phases.0.epochs=1 --set phases.0.warmup_steps=1 {CONVNET}",
-        "one epoch of a small network",
-    ),
-    f"{LOGISTIC} --set method.kind=logistic": (
-        f"{LOGISTIC} --set method.kind=logistic {SHORT}",
-        TINY,
-    ),
+    OWN: (f"{OWN} --set phases.0.epochs=1 --set phases.0.warmup_steps=1 {CONVNET}", "one epoch of a small network"),
+    f"{LOGISTIC} --set method.kind=logistic": (f"{LOGISTIC} --set method.kind=logistic {SHORT}", TINY),
     f"{AVERAGE} {GRID}": (f"{AVERAGE} {GRID} {SHORT}", TINY),
     "pcme analyze runs/aviary all": ("pcme analyze runs/aviary variances", ONE),
 }

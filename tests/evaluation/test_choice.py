@@ -38,10 +38,7 @@ def test_all_of_gaussians_are_all_there_are_and_keep_what_was_learned():
 
 @pytest.mark.parametrize(
     ("items", "expected"),
-    [
-        (POINT, ["average_l2", "match_prob", "mean", "nearest"]),
-        (POINTS, ["average_l2", "match_prob", "nearest"]),
-    ],
+    [(POINT, ["average_l2", "match_prob", "mean", "nearest"]), (POINTS, ["average_l2", "match_prob", "nearest"])],
 )
 def test_all_of_points_are_those_that_take_points(items, expected):
     found = chosen("all", scores.create("nearest"), *items)

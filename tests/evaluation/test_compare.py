@@ -8,15 +8,7 @@ import pytest
 
 from pcme import scores
 from pcme.errors import ConfigError, DataError
-from pcme.evaluation import (
-    Direction,
-    Estimate,
-    Evaluation,
-    compare,
-    compare_evaluations,
-    evaluate_score,
-    protocol,
-)
+from pcme.evaluation import Direction, Estimate, Evaluation, compare, compare_evaluations, evaluate_score, protocol
 from pcme.evaluation.compare import checked_metric
 from tests.evaluation.models import untrained
 from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy

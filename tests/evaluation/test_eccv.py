@@ -86,10 +86,7 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
     caption_ids = [int(ident) for ident in coco.caption_ids]
     absent = [575916, 421999]  # those with a right caption that is not there
     asked = {
-        "i2t": [
-            *absent,
-            *generator.choice(list(judge.eccv_gts["i2t"]), 30, replace=False).tolist(),
-        ],
+        "i2t": [*absent, *generator.choice(list(judge.eccv_gts["i2t"]), 30, replace=False).tolist()],
         "t2i": generator.choice(list(judge.eccv_gts["t2i"]), 40, replace=False).tolist(),
     }
     found = protocol(coco)

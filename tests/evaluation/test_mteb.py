@@ -44,10 +44,7 @@ def tables(split):
     """(images, captions) of a split as MTEB has them."""
     pictures = [split.images.load(i) for i in range(len(split.images))]
     names = [split.images.id(i) for i in range(len(split.images))]
-    return (
-        Columns(id=names, image=pictures),
-        Columns(id=list(split.caption_ids), text=list(split.captions)),
-    )
+    return (Columns(id=names, image=pictures), Columns(id=list(split.caption_ids), text=list(split.captions)))
 
 
 def test_a_search_ranks_by_the_models_own_score(folder, split):
@@ -87,8 +84,7 @@ def test_encoded_arrays_keep_all_that_the_score_needs(tmp_path, split, method):
     assert left.dtype == np.float32
     matrix = model.similarity(left, right)
     direct = model.score(
-        model.model.encode_captions(captions["text"][:5]),
-        model.model.encode_images(images["image"][:4]),
+        model.model.encode_captions(captions["text"][:5]), model.model.encode_images(images["image"][:4])
     )
     torch.testing.assert_close(matrix, direct)
     pairs = model.similarity_pairwise(left[:4], right)
@@ -115,12 +111,7 @@ def test_titles_and_instructions_belong_to_the_text(folder):
 
 
 @pytest.mark.parametrize(
-    "batch",
-    [
-        {"text": ["a"], "image": ["b"]},
-        {"audio": ["a"]},
-        {"text": [[{"role": "user", "content": "a bird"}]]},
-    ],
+    "batch", [{"text": ["a"], "image": ["b"]}, {"audio": ["a"]}, {"text": [[{"role": "user", "content": "a bird"}]]}]
 )
 def test_what_cannot_be_embedded_is_refused(folder, batch):
     with pytest.raises(ConfigError, match=r"must be (images or texts|sentences)"):

@@ -23,13 +23,7 @@ def test_columns_of_one_name_are_an_error(tmp_path):
         (lambda f: (f / "a.npy").touch(), "is not a NumPy file"),
         (lambda f: np.save(f / "a.npy", np.arange(6)), "real numbers of shape"),
         (lambda f: np.save(f / "a.npy", np.full((2, 6), np.nan)), "NaN or infinite"),
-        (
-            lambda f: (
-                np.save(f / "a.npy", np.zeros((2, 6))),
-                np.save(f / "a.log_sigma.npy", np.zeros((3, 6))),
-            ),
-            "got 3",
-        ),
+        (lambda f: (np.save(f / "a.npy", np.zeros((2, 6))), np.save(f / "a.log_sigma.npy", np.zeros((3, 6)))), "got 3"),
     ],
 )
 def test_files_that_are_wrong_are_errors(tmp_path, write, message):

@@ -45,10 +45,7 @@ def test_sources_that_go_in_together_have_ids_of_their_own(tmp_path):
     same = [Embeddings(["x"], items_of(n), paths=["/a/x.jpg"]) for n in range(2)]
     assert index.add(same).added == 1
     for path in (["/b/y.jpg"], None):
-        pair = [
-            Embeddings(["y"], items_of(0), paths=["/a/y.jpg"]),
-            Embeddings(["y"], items_of(1), paths=path),
-        ]
+        pair = [Embeddings(["y"], items_of(0), paths=["/a/y.jpg"]), Embeddings(["y"], items_of(1), paths=path)]
         with pytest.raises(DataError, match=r'id "y": the image /a/y\.jpg and'):
             index.add(pair, on_conflict="replace")
     assert index.ids() == ["x"]

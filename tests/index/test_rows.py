@@ -16,11 +16,7 @@ def test_metadata_have_types_and_come_later(tmp_path):
     assert index.search(items[0], where="place = 'Oslo'").ids == ["x"]
     assert index.search(items[0], where="array_has(tags, 'b')").ids == ["x"]
     assert set(index.search(items[0], where="number = 7").ids) == {"00007", "y"}
-    assert index.describe().columns == {
-        "number": "int64",
-        "place": "string",
-        "tags": "list<item: string>",
-    }
+    assert index.describe().columns == {"number": "int64", "place": "string", "tags": "list<item: string>"}
 
 
 @pytest.mark.parametrize(

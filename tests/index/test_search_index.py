@@ -34,10 +34,7 @@ def test_both_kinds_find_both_kinds(world):
         "image": model.encode_images([dataset.images.load(n) for n in range(24)]),
         "caption": model.encode_captions(list(dataset.captions)),
     }
-    ids = {
-        "image": [dataset.images.id(n) for n in range(24)],
-        "caption": list(dataset.caption_ids),
-    }
+    ids = {"image": [dataset.images.id(n) for n in range(24)], "caption": list(dataset.caption_ids)}
     for query, embedding in ((text, encoded[str]), (image, encoded[Image.Image])):
         for kind, gallery in galleries.items():
             hits = index.search(query, k=3, kind=kind)

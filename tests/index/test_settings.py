@@ -116,8 +116,5 @@ def test_samples_of_gaussians_cannot_be_indexed(spread):
 
 def test_a_score_is_stored_by_name_and_parameters():
     stored = settings("csd_prob", scale=2.0).to_json()
-    assert json.loads(stored)["score"] == {
-        "kind": "csd_prob",
-        "params": {"scale": 2.0, "shift": 5.0},
-    }
+    assert json.loads(stored)["score"] == {"kind": "csd_prob", "params": {"scale": 2.0, "shift": 5.0}}
     assert Settings.from_json(stored, "here") == settings("csd_prob", scale=2.0)

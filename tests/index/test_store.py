@@ -34,10 +34,7 @@ def test_a_writer_waits_for_another(tmp_path):
 def test_a_writer_that_waits_too_long_says_so(tmp_path, monkeypatch):
     index, items = drawn(tmp_path / "index", 5)
     monkeypatch.setattr(store, "WAIT", 0.1)
-    with (
-        FileLock(tmp_path / "index" / store.LOCK),
-        pytest.raises(DataError, match="locked by another writer"),
-    ):
+    with FileLock(tmp_path / "index" / store.LOCK), pytest.raises(DataError, match="locked by another writer"):
         index.add(items[:1], ids=["x"])
     assert len(index) == 5
 
@@ -142,8 +139,5 @@ def test_a_file_s_uri_is_a_folder_with_a_lock(tmp_path, monkeypatch):
     index, items = drawn(f"file://{tmp_path}/index", 5)
     assert index.describe().bytes > 0
     monkeypatch.setattr(store, "WAIT", 0.1)
-    with (
-        FileLock(tmp_path / "index" / store.LOCK),
-        pytest.raises(DataError, match="locked by another writer"),
-    ):
+    with FileLock(tmp_path / "index" / store.LOCK), pytest.raises(DataError, match="locked by another writer"):
         index.add(items[:1], ids=["x"])

@@ -30,10 +30,7 @@ def test_values_that_do_not_fit_leave_no_column_behind(tmp_path):
         index.add(items[:1], {"colour": ["red"], "number": ["abc"]}, ids=["new"])
     assert index.describe().columns == {"number": "int64"}
     index.add(items[:1], {"colour": ["red"], "number": [7]}, ids=["new"])
-    assert index.search(items[0], where="colour = 'red'")[0].metadata == {
-        "number": 7,
-        "colour": "red",
-    }
+    assert index.search(items[0], where="colour = 'red'")[0].metadata == {"number": 7, "colour": "red"}
     assert index.verify().ok
 
 

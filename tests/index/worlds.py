@@ -17,13 +17,7 @@ def untrained(method="pcme-overlap", *, seed=0, dim=16):
 
 def split(images=24, captions=3):
     """A small test split of Aviary."""
-    source = data.create(
-        "aviary",
-        pixels=16,
-        test_species=-(-images // 4),
-        test_images=4,
-        captions_per_image=captions,
-    )
+    source = data.create("aviary", pixels=16, test_species=-(-images // 4), test_images=4, captions_per_image=captions)
     return source.load("test").subset(np.arange(images))
 
 

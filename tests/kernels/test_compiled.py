@@ -9,10 +9,7 @@ from pcme.kernels import compiled
 def sides(q, g, dim, dtype, seed=0, spread=0.5):
     rng = np.random.default_rng(seed)
     draw = [
-        (
-            rng.standard_normal((n, dim)).astype(dtype),
-            np.exp(rng.normal(0, spread, (n, dim))).astype(dtype),
-        )
+        (rng.standard_normal((n, dim)).astype(dtype), np.exp(rng.normal(0, spread, (n, dim))).astype(dtype))
         for n in (q, g)
     ]
     return draw[0], draw[1]

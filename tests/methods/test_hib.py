@@ -87,8 +87,7 @@ def test_points_are_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"side": "left"}, {"samples": 0}, {"scale": 0.0}, {"kl_weight": -0.1}, {"covariance": "none"}],
+    "wrong", [{"side": "left"}, {"samples": 0}, {"scale": 0.0}, {"kl_weight": -0.1}, {"covariance": "none"}]
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):

@@ -67,8 +67,7 @@ def test_without_positives_or_negatives(matches):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"temperature": 0.0}, {"temperature": 0.001}, {"largest_scale": 0.0}, {"positives": "all"}],
+    "wrong", [{"temperature": 0.0}, {"temperature": 0.001}, {"largest_scale": 0.0}, {"positives": "all"}]
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):

@@ -20,14 +20,7 @@ def test_matches_get_minus_log_p_and_others_minus_log_one_minus_p(method):
     sides = batch()
     everyone = [torch.full((3, 3), value, dtype=torch.bool) for value in (True, False)]
     yes, no = (
-        pair_nll(
-            *sides,
-            m,
-            scale=8.0,
-            shift=6.0,
-            method=method,
-            generator=torch.Generator().manual_seed(0),
-        )
+        pair_nll(*sides, m, scale=8.0, shift=6.0, method=method, generator=torch.Generator().manual_seed(0))
         for m in everyone
     )
     assert torch.allclose((-yes).exp() + (-no).exp(), torch.ones_like(yes), atol=1e-9)

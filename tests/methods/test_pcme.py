@@ -12,13 +12,7 @@ from pcme.errors import ConfigError
 from pcme.methods.base import Terms
 from pcme.methods.likelihood import overlap_energy
 from pcme.methods.pcme import positive_weights
-from pcme.methods.regularisers import (
-    breadth,
-    effective_matches,
-    kl_to_standard_normal,
-    spread_fit,
-    uniformity,
-)
+from pcme.methods.regularisers import breadth, effective_matches, kl_to_standard_normal, spread_fit, uniformity
 from tests.methods.batches import MATCHES, gaussians, generator
 
 

@@ -24,10 +24,7 @@ def test_the_diagonal_reproduces_the_original(k, negatives):
     s = [[best(image, caption) for caption in captions.x] for image in images.x]
     total = 0.0
     for i in range(5):
-        for others in (
-            [s[i][j] for j in range(5) if j != i],
-            [s[j][i] for j in range(5) if j != i],
-        ):
+        for others in ([s[i][j] for j in range(5) if j != i], [s[j][i] for j in range(5) if j != i]):
             over = [max(0.0, 0.1 + other - s[i][i]) for other in others]
             total += sum(over) / 5 if negatives == "all" else max(over)
     terms = method.objective()(images, captions, MATCHES, generator())

@@ -15,10 +15,7 @@ def hinges(images, captions, negatives):
     s = [[cosine(x[0], y[0]) for y in captions.x] for x in images.x]
     total = 0.0
     for i in range(5):
-        for others in (
-            [s[i][j] for j in range(5) if j != i],
-            [s[j][i] for j in range(5) if j != i],
-        ):
+        for others in ([s[i][j] for j in range(5) if j != i], [s[j][i] for j in range(5) if j != i]):
             over = [max(0.0, 0.2 + other - s[i][i]) for other in others]
             total += sum(over) if negatives == "all" else max(over)
     return total / 5
@@ -49,14 +46,7 @@ def test_vsepp_starts_as_vse0_and_says_when_that_is_over():
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"margin": 0.0},
-        {"negatives": "some"},
-        {"positives": "all"},
-        {"warm_start": -0.1},
-        {"warm_start": 1.0},
-    ],
+    "wrong", [{"margin": 0.0}, {"negatives": "some"}, {"positives": "all"}, {"warm_start": -0.1}, {"warm_start": 1.0}]
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):

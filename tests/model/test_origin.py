@@ -47,11 +47,5 @@ def test_only_finite_numbers_with_plain_names_are_stated():
     deep = {"a": 1}
     for _ in range(5_000):
         deep = {"a": deep}
-    scores = {
-        "i2t": {"medr": np.float32(3), "n": 4},
-        "x": math.inf,
-        "a\n# b": 1,
-        "s": "t",
-        "d": deep,
-    }
+    scores = {"i2t": {"medr": np.float32(3), "n": 4}, "x": math.inf, "a\n# b": 1, "s": "t", "d": deep}
     assert dict(stated(scores)) == {"i2t.medr": 3.0, "i2t.n": 4.0}

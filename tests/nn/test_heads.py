@@ -122,10 +122,7 @@ def test_the_soft_bound_is_smooth_monotone_and_keeps_within():
     assert float((y - x).detach().abs()[inner].max()) < 0.1
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"covariance": "full"}, {"log_sigma": -20.0}, {"dim": 0}, {"log_sigma": 2.0}],
-)
+@pytest.mark.parametrize("wrong", [{"covariance": "full"}, {"log_sigma": -20.0}, {"dim": 0}, {"log_sigma": 2.0}])
 def test_options_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         HeadOptions(**{"dim": 8, **wrong})

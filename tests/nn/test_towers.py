@@ -28,18 +28,14 @@ class Patches(ImageNetwork):
 
 
 @pytest.mark.parametrize(
-    ("covariance", "kind", "width"),
-    [("diagonal", Gaussian, 8), ("isotropic", Gaussian, 1), ("none", Points, None)],
+    ("covariance", "kind", "width"), [("diagonal", Gaussian, 8), ("isotropic", Gaussian, 1), ("none", Points, None)]
 )
 def test_what_a_tower_gives(covariance, kind, width):
     options = HeadOptions(8, covariance=covariance)
     tower = ImageTower(Patches(), options, generator=generator())
     words = WordGRU(torch.randn(9, 5), dim=8, generator=generator())
     captions = CaptionTower(words, options, generator=generator())
-    found = [
-        tower(torch.rand(2, 3, 16, 16)),
-        captions(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2])),
-    ]
+    found = [tower(torch.rand(2, 3, 16, 16)), captions(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2]))]
     for items in found:
         assert isinstance(items, kind)
         assert len(items) == 2

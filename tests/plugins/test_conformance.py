@@ -1,7 +1,6 @@
 """A plugin's score, method, backbones, dataset and analysis do all that built-in ones do.
 
-The package is installed from a wheel, as a user would install it; the processes below find it
-through its entry point.
+The package is installed from a wheel, as a user would install it; the processes below find it through its entry point.
 """
 
 import json
@@ -46,17 +45,7 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugins")
     options = ["--no-index", "--no-deps", "--quiet", "--disable-pip-version-check"]
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            *options,
-            "--target",
-            folder / "site",
-            wheel(folder),
-        ],
-        check=True,
+        [sys.executable, "-m", "pip", "install", *options, "--target", folder / "site", wheel(folder)], check=True
     )
     return folder
 

@@ -9,17 +9,7 @@ from pydantic import ValidationError
 
 from pcme import recipes
 from pcme.errors import ConfigError
-from pcme.recipes.schema import (
-    Augment,
-    Phase,
-    Recipe,
-    Sampling,
-    Validation,
-    Words,
-    from_file,
-    from_record,
-    part,
-)
+from pcme.recipes.schema import Augment, Phase, Recipe, Sampling, Validation, Words, from_file, from_record, part
 
 PACKAGE = Path(recipes.__file__).parents[1]
 TINY = recipes.get("aviary-tiny")
@@ -53,10 +43,7 @@ def test_one_key_is_set(assignment, reads):
     ("assignment", "message"),
     [
         ("sede=7", 'Did you mean "seed"'),
-        (
-            "augment.resize=15",
-            "augment.resize: the short side must be at least augment.size=16",
-        ),
+        ("augment.resize=15", "augment.resize: the short side must be at least augment.size=16"),
         ("augment.cutoff=0.2", 'Did you mean "cutout"'),
         ("phases.0.epoch=3", 'Did you mean "epochs"'),
         ("phases.5.epochs=3", "position from 0 to 1"),

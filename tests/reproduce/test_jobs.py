@@ -82,10 +82,7 @@ def test_the_folder_is_named_by_all_that_the_run_depends_on(tmp_path):
 
 
 def test_a_job_is_read_from_its_folder(tmp_path):
-    own = job(
-        tmp_path,
-        measurements=(MEASUREMENT, Measurement("cost", "unseen", Scoring("w2", {"samples": 3}))),
-    )
+    own = job(tmp_path, measurements=(MEASUREMENT, Measurement("cost", "unseen", Scoring("w2", {"samples": 3}))))
     own.write()
     assert read_job(own.folder) == own
 

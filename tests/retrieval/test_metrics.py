@@ -529,11 +529,9 @@ SIDES = {"i2t": "image", "t2i": "caption"}
 @pytest.mark.parametrize("benchmark", ["coco", "cxc", "eccv"])
 def test_eccv_caption_agrees_on_recall(coco, top_50, benchmark, k):
     lists = {direction: found for direction, (_, found) in top_50.items()}
-    compute = {
-        "coco": coco.eccv.coco_5k_recalls,
-        "cxc": coco.eccv.cxc_recalls,
-        "eccv": coco.eccv.eccv_recalls,
-    }[benchmark]
+    compute = {"coco": coco.eccv.coco_5k_recalls, "cxc": coco.eccv.cxc_recalls, "eccv": coco.eccv.eccv_recalls}[
+        benchmark
+    ]
     theirs = compute(lists, "all", K=k)
     truth = getattr(coco.eccv, f"{benchmark}_gts")
     for direction, side in SIDES.items():

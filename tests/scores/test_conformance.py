@@ -236,9 +236,7 @@ EXTREMES = {"-13": [-13.0], "0": [0.0], "3": [3.0], "mixed": [-13.0, 0.0, 3.0]}
 @pytest.mark.usefixtures("eager_shortlist")
 @over("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "kinds",
-    [("-13", "-13"), ("0", "0"), ("3", "3"), ("mixed", "mixed"), ("-13", "3"), ("3", "-13")],
-    ids="/".join,
+    "kinds", [("-13", "-13"), ("0", "0"), ("3", "3"), ("mixed", "mixed"), ("-13", "3"), ("3", "-13")], ids="/".join
 )
 @over("score", SCORES)
 def test_it_is_finite_at_any_sane_spread(score, kinds, dtype):

@@ -111,8 +111,7 @@ def test_k_out_of_range_is_named_with_the_size_of_the_gallery(score, k):
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("match-prob", '"match_prob"'), ("Mean", '"mean"'), ("", "csd"), ("?", "csd")],
+    ("name", "hint"), [("match-prob", '"match_prob"'), ("Mean", '"mean"'), ("", "csd"), ("?", "csd")]
 )
 def test_an_unknown_name_lists_the_known_ones(name, hint):
     with pytest.raises(ConfigError) as caught:

@@ -30,10 +30,7 @@ SMALL = ("data.test_species=6", "data.test_images=5")
 
 LABELS = '{"epochs":2,"learning_rate":0.005,"task":"labels"}'
 MATCH = '{"epochs":1,"learning_rate":0.008,"warmup_steps":2}'
-RUNS = {
-    "run": (*SMALL, "average=0.9"),
-    "run-labels": (*SMALL, f"phases=[{LABELS},{MATCH}]"),
-}
+RUNS = {"run": (*SMALL, "average=0.9"), "run-labels": (*SMALL, f"phases=[{LABELS},{MATCH}]")}
 """Runs that were interrupted, and in what their recipes differ from aviary-tiny: one in its second
 phase with an average of the weights, one while its backbone learns labels."""
 
@@ -201,10 +198,7 @@ def searched_by_vectors(folder):
     if index.settings.spread == "none":
         return {name: found(index.search(query, k=5)) for name, query in queries.items()}
     query = queries["gaussian"]
-    return {
-        "exact": found(index.search(query, k=5)),
-        "approximate": found(index.search(query, k=5, exact=False)),
-    }
+    return {"exact": found(index.search(query, k=5)), "approximate": found(index.search(query, k=5, exact=False))}
 
 
 def gaussians(count, dim, seed):
@@ -237,10 +231,7 @@ def digests(folder, tmp):
     """How a model and its backbone are known again, by indexes and by caches of features."""
     model = pcme.load(folder)
     index = pcme.SearchIndex.create(tmp / "empty", model)
-    return {
-        "model": index.settings.model.digest,
-        "backbone": digest_of_module(model.images.network),
-    }
+    return {"model": index.settings.model.digest, "backbone": digest_of_module(model.images.network)}
 
 
 def kept_features(folder, cache):
@@ -273,12 +264,7 @@ def reproduced(folder):
     job = read_job(folder / "job")
     return {
         "record": json.loads(json.dumps(record(read(folder / "aviary-quick-dof.json")))),
-        "job": [
-            job.label,
-            job.recipe.record(),
-            [each.key for each in job.measurements],
-            dict(job.splits),
-        ],
+        "job": [job.label, job.recipe.record(), [each.key for each in job.measurements], dict(job.splits)],
         "figures": json.loads(json.dumps(JobState.read(folder / "job").figures)),
     }
 

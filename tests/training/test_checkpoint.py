@@ -21,13 +21,7 @@ from torch import nn
 
 from pcme.errors import ConfigError, FormatError
 from pcme.training import checkpoint
-from pcme.training.checkpoint import (
-    Checkpoint,
-    flatten_optimiser,
-    newest,
-    save,
-    unflatten_optimiser,
-)
+from pcme.training.checkpoint import Checkpoint, flatten_optimiser, newest, save, unflatten_optimiser
 from pcme.training.optim import AdamP
 
 
@@ -587,9 +581,7 @@ keys = st.integers(0, 12) | st.sampled_from(["step", "0", "1", "0.1", ".", "", "
 trees = st.recursive(
     leaves,
     lambda part: st.one_of(
-        st.lists(part, max_size=3),
-        st.lists(part, max_size=3).map(tuple),
-        st.dictionaries(keys, part, max_size=3),
+        st.lists(part, max_size=3), st.lists(part, max_size=3).map(tuple), st.dictionaries(keys, part, max_size=3)
     ),
     max_leaves=12,
 )

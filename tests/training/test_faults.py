@@ -55,10 +55,7 @@ def full(real, after):
     ("target", "after"),
     [
         ("pcme.training.checkpoint.write_new", 6),  # 4 files a checkpoint: in the second
-        (
-            "pcme.training.checkpoint.os.replace",
-            14,
-        ),  # 1 for a checkpoint, up to 7 for models and the card
+        ("pcme.training.checkpoint.os.replace", 14),  # 1 for a checkpoint, up to 7 for models and the card
         ("pathlib.Path.write_bytes", 3),  # weights
         ("pcme.training.events.Events.flush", 1),  # before the second checkpoint
         ("pathlib.Path.write_text", 5),  # recipe, vocabulary, card

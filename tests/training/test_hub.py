@@ -18,13 +18,7 @@ from tests.data.formats.test_own import table
 from tests.nn import tiny
 from tests.training.trained import logged
 
-FEW = [
-    "augment.size=16",
-    "augment.resize=18",
-    "dim=8",
-    "phases.0.epochs=1",
-    "phases.0.warmup_steps=1",
-]
+FEW = ["augment.size=16", "augment.resize=18", "dim=8", "phases.0.epochs=1", "phases.0.warmup_steps=1"]
 
 
 def sources(folder):
@@ -39,8 +33,7 @@ def test_clip_heads_train_and_the_towers_stay(tmp_path, make, dim):
     changes = [word for change in settings for word in ("--set", change)]
     out = tmp_path / "run"
     done = CliRunner().invoke(
-        app,
-        ["train", "clip-heads", "--data-root", str(photos), "--out", str(out), "--json", *changes],
+        app, ["train", "clip-heads", "--data-root", str(photos), "--out", str(out), "--json", *changes]
     )
     assert done.exit_code == 0, done.output
     assert 0 <= json.loads(done.stdout)["validation"]["t2i"]["recall@1"] <= 1

@@ -156,10 +156,7 @@ def test_a_saved_model_is_the_same_to_the_bit(sigma_run, tmp_path):
     model.save(tmp_path / "copy")
     assert same(weights(tmp_path / "copy"), weights(sigma_run))
     pictures = [torch.full((3, 16, 16), value, dtype=torch.uint8) for value in (0, 200)]
-    assert torch.equal(
-        model.encode_images(pictures).mean,
-        pcme.load(tmp_path / "copy").encode_images(pictures).mean,
-    )
+    assert torch.equal(model.encode_images(pictures).mean, pcme.load(tmp_path / "copy").encode_images(pictures).mean)
 
 
 def test_everything_worth_watching_is_logged(sigma_run):
@@ -190,8 +187,7 @@ def test_a_backbone_learns_the_labels_and_nothing_else_moves(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "switch",
-    ["average=0.9", "sampling.kind=one-per-class", "sampling.afresh=false", "words.train=false"],
+    "switch", ["average=0.9", "sampling.kind=one-per-class", "sampling.afresh=false", "words.train=false"]
 )
 def test_every_switch_trains(tmp_path, switch):
     short = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1", switch])

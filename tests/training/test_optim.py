@@ -207,8 +207,7 @@ def test_groups_have_their_own_rates_and_a_closure_its_loss():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"lr": -1.0}, {"lr": math.nan}, {"lr": 1.0, "betas": (0.9, 1.0)}, {"lr": 1.0, "eps": -1e-8}],
+    "options", [{"lr": -1.0}, {"lr": math.nan}, {"lr": 1.0, "betas": (0.9, 1.0)}, {"lr": 1.0, "eps": -1e-8}]
 )
 def test_impossible_options_are_refused(options):
     with pytest.raises(ConfigError, match="AdamP: "):

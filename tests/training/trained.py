@@ -8,17 +8,7 @@ from safetensors.torch import load_file
 from pcme.training import Reporter
 from tests.models import SHORT, TINY
 
-__all__ = [
-    "NO_WARMUP",
-    "SHORT",
-    "TINY",
-    "Interrupt",
-    "Notes",
-    "logged",
-    "same",
-    "same_run",
-    "weights",
-]
+__all__ = ["NO_WARMUP", "SHORT", "TINY", "Interrupt", "Notes", "logged", "same", "same_run", "weights"]
 
 
 class Interrupt(Reporter):

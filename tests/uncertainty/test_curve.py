@@ -9,16 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_expit, logit
 
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.uncertainty.curve import (
-    AT_LEAST,
-    HIGH,
-    LOW,
-    PER_UNIT,
-    Curve,
-    Histogram,
-    fit_curve,
-    log_odds,
-)
+from pcme.uncertainty.curve import AT_LEAST, HIGH, LOW, PER_UNIT, Curve, Histogram, fit_curve, log_odds
 
 
 def drawn(count, seed, *, true=lambda x: x):

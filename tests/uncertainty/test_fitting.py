@@ -69,10 +69,7 @@ def test_queries_without_a_match_are_not_counted_as_right_or_wrong():
 def test_a_model_of_points_has_a_confidence_without_widths():
     some = part(captions=200, images=60)
     points = EvaluationSet(
-        some.where,
-        Points(some.captions.mean[:, None]),
-        Points(some.images.mean[:, None]),
-        some.matches,
+        some.where, Points(some.captions.mean[:, None]), Points(some.images.mean[:, None]), some.matches
     )
     score = scores.create("match_prob", scale=4.0, shift=4.0, method="sampled")
     confidence = fit(score, points, model="m")

@@ -93,10 +93,7 @@ def test_the_threshold_has_the_rate_that_it_is_for(size, share):
         (lambda: NoMatchRule(9, 1.0, (1.0, 0.0), (0.0, 1.0), 0.1), DataError),
         (lambda: NoMatchRule(9, 1.0, (0.0, 1.0), (0.0,), 0.1), DataError),
         (lambda: NoMatchRule(9, 1.0, (0.0, 1.0), (0.0, 1.0), 1.1), ConfigError),
-        (
-            lambda: fit_no_match_rule(np.array([9]), np.array([[-np.inf]]), np.zeros(1), false_alarm=0.1),
-            DataError,
-        ),
+        (lambda: fit_no_match_rule(np.array([9]), np.array([[-np.inf]]), np.zeros(1), false_alarm=0.1), DataError),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, error):

@@ -6,13 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme.errors import ConfigError, DataError
-from pcme.uncertainty.quantiles import (
-    checked_share,
-    quantiles,
-    require_rising,
-    share_below,
-    value_at,
-)
+from pcme.uncertainty.quantiles import checked_share, quantiles, require_rising, share_below, value_at
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50).map(np.array)
 

@@ -1,10 +1,7 @@
 """Analyses by name. A new analysis is one class in one file, which computes and draws.
 
-    subject = analysis.open_run("runs/aviary", split="test")
-    for name in analysis.applicable(subject):
-        asked = analysis.create(name)
-        result = asked.compute(subject)
-        figure = asked.figure(result, subject)
+    subject = analysis.open_run("runs/aviary", split="test") for name in analysis.applicable(subject):
+        asked = analysis.create(name) result = asked.compute(subject) figure = asked.figure(result, subject)
 
 The split is embedded once, when the first analysis asks for it; `Subject.of(model, embedded)` is
 the subject of a split that has been embedded before.

@@ -135,11 +135,7 @@ class AlgebraAnalysis(Analysis[SetRelations]):
         dataset, model = subject.embedded.dataset, subject.model
         rows = self._sample(len(dataset.images), "erased images")
         erased = [
-            erase(
-                model.transform(dataset.images.load(i)),
-                self.erased,
-                numpy_stream(0, "algebra", "erased", i),
-            )
+            erase(model.transform(dataset.images.load(i)), self.erased, numpy_stream(0, "algebra", "erased", i))
             for i in rows
         ]
         spoilt, whole = _gaussian(model.encode_images(erased)), subject.images[rows]

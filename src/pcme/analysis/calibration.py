@@ -43,8 +43,7 @@ class Reliability(Result):
     error: float
     """The expected calibration error over all pairs."""
     error_likely: float
-    """The same over pairs with p of at least LIKELY: most pairs have nothing in common, and are
-    easy."""
+    """The same over pairs with p of at least LIKELY: most pairs have nothing in common, and are easy."""
     nothing: Roc
 
     def numbers(self) -> tuple[Number, ...]:
@@ -118,11 +117,7 @@ def best_of_each(score: Score, captions: Embedding, images: Embedding) -> Float6
 
 
 def roc(
-    nothing: str,
-    matched: Float64[np.ndarray, " n"],
-    unmatched: Float64[np.ndarray, " m"],
-    *,
-    points: int = 200,
+    nothing: str, matched: Float64[np.ndarray, " n"], unmatched: Float64[np.ndarray, " m"], *, points: int = 200
 ) -> Roc:
     """The curve by thresholds from the highest to the lowest, thinned to about `points`."""
     thresholds = np.unique(np.concatenate([matched, unmatched]))[::-1]

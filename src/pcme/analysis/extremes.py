@@ -157,12 +157,7 @@ class _Side:
         return mean_log_sigma(self.queries)
 
     def extreme(
-        self,
-        row: int,
-        ids: list[int],
-        scores: list[float],
-        relevant: Bool[np.ndarray, " k"],
-        count: int,
+        self, row: int, ids: list[int], scores: list[float], relevant: Bool[np.ndarray, " k"], count: int
     ) -> Extreme:
         """A query and its hits; captions that are found, each once."""
         dataset = self.subject.embedded.dataset

@@ -58,9 +58,7 @@ def cover_margin(covers: Float64[np.ndarray, "*k 3 n"]) -> Float64[np.ndarray, "
     return np.asarray(covers[..., 0, :] - covers[..., 1:, :].max(-2))
 
 
-def least_favourable(
-    candidates: Sequence[Float64[np.ndarray, "3 n"]],
-) -> Float64[np.ndarray, "3 n"]:
+def least_favourable(candidates: Sequence[Float64[np.ndarray, "3 n"]]) -> Float64[np.ndarray, "3 n"]:
     """Per pair, the covers with the smallest margin."""
     stacked = np.stack(candidates)
     worst = cover_margin(stacked).argmin(0)

@@ -166,11 +166,7 @@ def _loss(
 
 
 def _summed(
-    images: Gaussian,
-    captions: Gaussian,
-    image_class: Tensor,
-    caption_class: Tensor,
-    centres: Float[Tensor, "c 2"],
+    images: Gaussian, captions: Gaussian, image_class: Tensor, caption_class: Tensor, centres: Float[Tensor, "c 2"]
 ) -> Plane:
     of_class, generic = captions[:-1], captions[len(captions) - 1]
     own = torch.nn.functional.one_hot(caption_class, len(CLASSES)).bool().numpy()
@@ -208,13 +204,7 @@ def _panel(axes: style.Axes, title: str, items: Sequence[PlaneGaussian], result:
 
 def _oval(item: PlaneGaussian, share: float, **looks: object) -> style.Ellipse:
     size = 2 * radius(share)
-    return style.ellipse(
-        (item.x, item.y),
-        size * item.sigma_x,
-        size * item.sigma_y,
-        fill=False,
-        **looks,
-    )
+    return style.ellipse((item.x, item.y), size * item.sigma_x, size * item.sigma_y, fill=False, **looks)
 
 
 def _looks(klass: int) -> tuple[str, object]:

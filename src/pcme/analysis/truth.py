@@ -144,11 +144,7 @@ class TruthAnalysis(Analysis[MatchTruth]):
         return figure
 
     def _against(
-        self,
-        says: str,
-        values: Values,
-        counts: Int64[np.ndarray, " m"],
-        clusters: Int64[np.ndarray, " m"],
+        self, says: str, values: Values, counts: Int64[np.ndarray, " m"], clusters: Int64[np.ndarray, " m"]
     ) -> VersusMatches:
         some = counts > 0
         values, counts, clusters = values[some], counts[some], clusters[some]

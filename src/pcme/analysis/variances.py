@@ -21,9 +21,8 @@ from pcme.plots import charts, style
 class Shares:
     """The shares of the variance of log σ, 1 in all.
 
-    `item`: some items are wider than others, in all dimensions alike (all that an isotropic σ can
-    express); `dimension`: some dimensions are wider than others, for all items alike; `shape`: the
-    rest, the shape of each item.
+    `item`: some items are wider than others, in all dimensions alike (all that an isotropic σ can express);
+    `dimension`: some dimensions are wider than others, for all items alike; `shape`: the rest, the shape of each item.
     """
 
     item: float

@@ -75,11 +75,7 @@ class WordBins(Result):
     def numbers(self) -> tuple[Number, ...]:
         """Whether items with more words are narrower."""
         return tuple(
-            Number.of(
-                f"ρ of σ and number of words, {side.of}",
-                side.length,
-                "below 0: what says more is narrower",
-            )
+            Number.of(f"ρ of σ and number of words, {side.of}", side.length, "below 0: what says more is narrower")
             for side in self.sides
         )
 
@@ -159,28 +155,17 @@ class WordsAnalysis(Analysis[WordBins]):
             estimate(spearman(widths, said), clusters),
         )
 
-    def _bin(
-        self,
-        widths: Float64[np.ndarray, " k"],
-        inside: np.ndarray,
-        texts: Sequence[frozenset[str]],
-    ) -> BinWords:
+    def _bin(self, widths: Float64[np.ndarray, " k"], inside: np.ndarray, texts: Sequence[frozenset[str]]) -> BinWords:
         some = [texts[i] for i in np.flatnonzero(inside).tolist()]
         everywhere = _counts(texts)
         words = tuple(
-            replace(
-                word,
-                lift=word.captions / len(some) / (everywhere[word.word] / len(texts)),
-            )
+            replace(word, lift=word.captions / len(some) / (everywhere[word.word] / len(texts)))
             for word in tf_idf(some)[: self.top]
         )
         return BinWords(float(np.median(widths)), len(some), words)
 
     def _ranked(
-        self,
-        widths: Float64[np.ndarray, " n"],
-        owner: Int64[np.ndarray, " m"],
-        texts: Sequence[frozenset[str]],
+        self, widths: Float64[np.ndarray, " n"], owner: Int64[np.ndarray, " m"], texts: Sequence[frozenset[str]]
     ) -> list[RankedWord]:
         """Words by the mean σ of their items, the narrowest first."""
         share = np.argsort(np.argsort(widths, kind="stable")) / max(len(widths) - 1, 1)
@@ -223,10 +208,7 @@ def _lists(part: style.SubFigure, side: SideWords, colour: str) -> None:
         f"{side.of}: words by TF-IDF in bins of σ, the narrowest first", fontsize=9,
         fontweight="bold",
     )  # fmt: skip
-    part.supxlabel(
-        "number: median of mean log σ; bar: how often here against everywhere, dotted: as often",
-        fontsize=8,
-    )
+    part.supxlabel("number: median of mean log σ; bar: how often here against everywhere, dotted: as often", fontsize=8)
 
 
 def _list(axes: style.Axes, one: BinWords, colour: str) -> None:

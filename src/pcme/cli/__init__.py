@@ -83,10 +83,7 @@ def pcme(
     ] = False,
     plugin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="MODULE_OR_FILE",
-            help="Load a plugin. Goes before the verb; may be repeated.",
-        ),
+        typer.Option(metavar="MODULE_OR_FILE", help="Load a plugin. Goes before the verb; may be repeated."),
     ] = None,
 ) -> None:
     """Probabilistic embeddings for image-text retrieval."""

@@ -28,17 +28,13 @@ def register(app: typer.Typer) -> None:
 
 def analyze(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
-    what: Annotated[
-        list[str],
-        typer.Argument(metavar="WHAT", help='Names (`pcme list analyses`), or "all" that fit.'),
-    ],
+    what: Annotated[list[str], typer.Argument(metavar="WHAT", help='Names (`pcme list analyses`), or "all" that fit.')],
     *,
     data_root: DataRoot = None,
     split: Split = "test",
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: RUN/analysis/SPLIT).")] = None,
     changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a parameter of the one analysis named: bins=5."),
+        list[str] | None, typer.Option("--set", help="Change a parameter of the one analysis named: bins=5.")
     ] = None,
     numbers_only: Annotated[
         bool, typer.Option("--numbers-only", help="Draw no figures; matplotlib is not needed.")
@@ -57,12 +53,7 @@ def analyze(
     problems = Problems()
     with progress_bars() as progress:
         subject = analysis.open_run(
-            run,
-            split=split,
-            data_root=data_root,
-            workers=workers,
-            problems=problems,
-            progress=progress,
+            run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress
         )
         chosen = _chosen(what, subject, changes or [])
         folder = ensure_folder(out or run / "analysis" / split, "the results' folder")

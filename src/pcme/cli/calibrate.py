@@ -26,25 +26,15 @@ def register(app: typer.Typer) -> None:
 def calibrate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The folder of a model.")],
     data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A dataset's name (its folder is below $PCME_DATA), or its folder.",
-        ),
+        str, typer.Argument(metavar="DATA", help="A dataset's name (its folder is below $PCME_DATA), or its folder.")
     ],
     *,
     split: Annotated[str, typer.Option(help="A split that the model was not trained on.")] = "val",
     method: Annotated[
         str, typer.Option(help="isotonic (any rising curve) or platt (a line in log-odds).")
     ] = "isotonic",
-    false_alarm: Annotated[
-        float,
-        typer.Option(help="Target false-alarm rate on queries without a match."),
-    ] = 0.1,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for confidence.json (default: the model folder)."),
-    ] = None,
+    false_alarm: Annotated[float, typer.Option(help="Target false-alarm rate on queries without a match.")] = 0.1,
+    out: Annotated[Path | None, typer.Option(help="Folder for confidence.json (default: the model folder).")] = None,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
@@ -94,8 +84,7 @@ def _print_report(report: CalibrationReport) -> None:
     print_table((title, "raw", "calibrated"), _qualities(report))
     typer.echo()
     print_table(
-        (f"best p ≥ {report.threshold:.4f} is answered", "AUROC", "answered", "false alarms"),
-        _separations(report),
+        (f"best p ≥ {report.threshold:.4f} is answered", "AUROC", "answered", "false alarms"), _separations(report)
     )
     typer.echo()
     print_table(("wrong first hits, %", *(f"of {p} %" for p in SHOWN), "mean"), _risks(report))
@@ -131,11 +120,7 @@ def _separations(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
 def _risks(report: CalibrationReport) -> list[tuple[str, ...]]:
     kinds = {"the least p refused": report.by_p, "the largest σ refused": report.by_sigma}
     return [
-        (
-            text,
-            *(f"{100 * risk.curve.covering(percent / 100).risk:.2f}" for percent in SHOWN),
-            f"{100 * risk.area:.2f}",
-        )
+        (text, *(f"{100 * risk.curve.covering(percent / 100).risk:.2f}" for percent in SHOWN), f"{100 * risk.area:.2f}")
         for text, risk in kinds.items()
         if risk is not None
     ]

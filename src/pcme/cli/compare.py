@@ -46,12 +46,7 @@ def compare(
 
     with progress_bars() as progress:
         found = run_comparison(
-            runs,
-            metric=metric,
-            data_root=data_root,
-            split=split,
-            workers=workers,
-            progress=progress,
+            runs, metric=metric, data_root=data_root, split=split, workers=workers, progress=progress
         )
     if as_json:
         print_json(_record(found))

@@ -19,8 +19,7 @@ app = typer.Typer(no_args_is_help=True, epilog="[bold]Example:[/bold] pcme data 
 Where = Annotated[
     str,
     typer.Argument(
-        metavar="NAME_OR_PATH",
-        help="A dataset's name (its folder is looked for below $PCME_DATA), or its folder.",
+        metavar="NAME_OR_PATH", help="A dataset's name (its folder is looked for below $PCME_DATA), or its folder."
     ),
 ]
 Splits = Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given several times.")]
@@ -151,11 +150,7 @@ def _described(report: SplitReport) -> str:
         f"{report.captions:,} captions, {_range(report.captions_per_image)} an image; images a "
         f"caption fits: {_range(report.multiplicity)}",
     ]
-    counts = {
-        "classes": report.classes,
-        "labels": report.labels,
-        "images without a label": report.unlabelled,
-    }
+    counts = {"classes": report.classes, "labels": report.labels, "images without a label": report.unlabelled}
     kinds = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return "\n".join([*lines, kinds] if kinds else lines)
 

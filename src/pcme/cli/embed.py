@@ -18,10 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def embed(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model's folder.")],
-    items: Annotated[
-        list[str],
-        typer.Argument(help="Folders of images, images, .txt files of captions, datasets."),
-    ],
+    items: Annotated[list[str], typer.Argument(help="Folders of images, images, .txt files of captions, datasets.")],
     *,
     out: Annotated[Path, typer.Option(help="The .parquet file to write.")],
     kind: Kinds = "image",

@@ -48,8 +48,7 @@ def evaluate(
     data_root: DataRoot = None,
     split: Split = "test",
     scores: Annotated[
-        str | None,
-        typer.Option(help='"all", or names as in mean,csd; the model\'s own without it.'),
+        str | None, typer.Option(help='"all", or names as in mean,csd; the model\'s own without it.')
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for per-query values, one file per score.")] = None,
     workers: Workers = 2,

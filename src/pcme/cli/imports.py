@@ -26,10 +26,7 @@ def import_checkpoint(
         str,  # a Path would make the folder one stands in of an empty text
         typer.Option(metavar="FOLDER", help="A new or empty folder; `pcme.load` reads it."),
     ],
-    vocab: Annotated[
-        Path | None,
-        typer.Option(help="The pickle of its words, for a checkpoint without them."),
-    ] = None,
+    vocab: Annotated[Path | None, typer.Option(help="The pickle of its words, for a checkpoint without them.")] = None,
     as_json: Json = False,
 ) -> None:
     """Convert a checkpoint of github.com/naver-ai/pcme; nothing in the files is executed."""

@@ -24,8 +24,7 @@ IndexPath = Annotated[str, typer.Argument(metavar="INDEX", help="The index's fol
 ModelPath = Annotated[Path | None, typer.Option("--model", help="The model's folder, if it has moved.")]
 Kinds = Annotated[Literal["image", "caption", "both"], typer.Option(help="Which items of a dataset.")]
 Splits = Annotated[
-    list[str] | None,
-    typer.Option("--split", help="A split of a dataset (default: all). May be repeated."),
+    list[str] | None, typer.Option("--split", help="A split of a dataset (default: all). May be repeated.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first item that cannot be used.")]
 
@@ -36,17 +35,13 @@ def create(
     *,
     model: Annotated[Path | None, typer.Option(help="The model's folder.")] = None,
     dim: Annotated[int | None, typer.Option(help="Without a model: dimension of vectors.")] = None,
-    score: Annotated[
-        str | None,
-        typer.Option(help="Without a model: see `pcme list scores` (default: mean)."),
-    ] = None,
+    score: Annotated[str | None, typer.Option(help="Without a model: see `pcme list scores` (default: mean).")] = None,
     spread: Annotated[
         Literal["none", "isotropic", "diagonal"] | None,
         typer.Option(help="Without a model: no σ (points, the default), one per item, or one per dimension."),
     ] = None,
     columns: Annotated[
-        list[str] | None,
-        typer.Option("--column", help="Metadata: name=type, as in year=int64. May be repeated."),
+        list[str] | None, typer.Option("--column", help="Metadata: name=type, as in year=int64. May be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -93,12 +88,7 @@ def add(
     if metadata is not None:
         sources = with_metadata(sources, read_metadata(metadata))
     with progress_bars() as progress:
-        done = index.add(
-            sources,
-            on_conflict="replace" if replace else "skip",
-            problems=problems,
-            progress=progress,
-        )
+        done = index.add(sources, on_conflict="replace" if replace else "skip", problems=problems, progress=progress)
     if as_json:
         counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
         print_json({**counts, "rows": len(index), "problems": problems.record()})
@@ -182,8 +172,7 @@ def tune(
     where: IndexPath,
     *,
     queries: Annotated[
-        Path | None,
-        typer.Option(help="A text file with one query per line (default: items stand in)."),
+        Path | None, typer.Option(help="A text file with one query per line (default: items stand in).")
     ] = None,
     recall: Annotated[float, typer.Option(help="Target recall@10.")] = 0.99,
     model: ModelPath = None,

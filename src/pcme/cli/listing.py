@@ -89,9 +89,7 @@ def _experiments() -> list[Row]:
     from pcme.reproduce import registry
 
     return _rows(
-        registry,
-        data=lambda name: ", ".join(registry.get(name).setups),
-        paper=lambda name: registry.get(name).where,
+        registry, data=lambda name: ", ".join(registry.get(name).setups), paper=lambda name: registry.get(name).where
     )
 
 

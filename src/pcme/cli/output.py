@@ -82,13 +82,7 @@ def make_bars(*, values: bool = False) -> Bars:
     What matters for waiting comes first: on a narrow terminal only the end of the values is lost.
     """
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
     console = Console(stderr=True)
@@ -98,12 +92,7 @@ def make_bars(*, values: bool = False) -> Bars:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         *(
-            [
-                TextColumn(
-                    "{task.fields[values]}",
-                    table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-                )
-            ]
+            [TextColumn("{task.fields[values]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))]
             if values
             else []
         ),

@@ -12,9 +12,7 @@ from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, progress
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the program."""
-    app.command(
-        epilog="[bold]Example:[/bold] pcme report runs/aviary --out report.html",
-    )(report)
+    app.command(epilog="[bold]Example:[/bold] pcme report runs/aviary --out report.html")(report)
 
 
 def report(
@@ -31,13 +29,7 @@ def report(
 
     require_writable(out)
     with progress_bars() as progress:
-        found = gather(
-            run,
-            split=split,
-            data_root=data_root,
-            workers=workers,
-            progress=progress,
-        )
+        found = gather(run, split=split, data_root=data_root, workers=workers, progress=progress)
     path = write_page(found, out)
     if as_json:
         figures = [figure.name for figure in found.figures]

@@ -26,8 +26,7 @@ def reproduce(
     wanted: Annotated[
         list[str],
         typer.Argument(
-            metavar="EXPERIMENT...",
-            help='Names of `pcme list experiments`, or "all"; "report" writes the document.',
+            metavar="EXPERIMENT...", help='Names of `pcme list experiments`, or "all"; "report" writes the document.'
         ),
     ],
     *,
@@ -36,8 +35,7 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option(help="Runs per row (default: 3, or 1 with --quick).", min=1)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, one per row.")] = False,
     changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a key of the recipe in all runs: image.weights=FILE."),
+        list[str] | None, typer.Option("--set", help="Change a key of the recipe in all runs: image.weights=FILE.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for runs/ and results/; for the report, its file.")] = None,
     results: Annotated[Path | None, typer.Option(help="For the report: the folder of results.")] = None,

@@ -31,8 +31,7 @@ def search(
     kind: Annotated[Literal["image", "caption"] | None, typer.Option(help="Only items of this kind.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Least match probability of a hit.")] = None,
     min_coverage: Annotated[
-        float | None,
-        typer.Option(help="Answer at least this share of the answerable queries."),
+        float | None, typer.Option(help="Answer at least this share of the answerable queries.")
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Exact search, however large the index is.")] = False,
     also: Annotated[list[str] | None, typer.Option("--and", help="Must match too. May be repeated.")] = None,

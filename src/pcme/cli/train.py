@@ -29,8 +29,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The run's folder.")],
     data_root: DataRoot = None,
     changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a key: method.samples=3. May be given several times."),
+        list[str] | None, typer.Option("--set", help="Change a key: method.samples=3. May be given several times.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The seed of everything random.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the newest checkpoint.")] = False,
@@ -46,15 +45,7 @@ def train(
 
     chosen = _recipe(recipe).changed([*(changes or []), *([] if seed is None else [f"seed={seed}"])])
     with training_bar() as reporter:
-        run(
-            chosen,
-            out,
-            data_root=data_root,
-            resume=resume,
-            workers=workers,
-            strict=strict,
-            reporter=reporter,
-        )
+        run(chosen, out, data_root=data_root, resume=resume, workers=workers, strict=strict, reporter=reporter)
     figures = reporter.figures
     if as_json:
         record = {"run": str(out), "recipe": chosen.name, "validation": figures}

@@ -1,8 +1,7 @@
 """Plugins: modules outside the package that register scores, methods, datasets and the like.
 
-A distribution lists its modules in the entry-point group `pcme.plugins`; a loose module or file is
-named by `pcme --plugin` or in `$PCME_PLUGINS`, which child processes inherit. Importing a plugin
-registers its classes.
+A distribution lists its modules in the entry-point group `pcme.plugins`; a loose module or file is named by `pcme
+--plugin` or in `$PCME_PLUGINS`, which child processes inherit. Importing a plugin registers its classes.
 """
 
 import hashlib

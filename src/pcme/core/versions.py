@@ -8,11 +8,7 @@ LIBRARIES = ("torch", "numpy", "numba", "scipy", "pillow")
 
 def versions() -> dict[str, str]:
     """{name: version}, pcme first; "not installed" where a package has no metadata."""
-    return {
-        "pcme": _version("pcme"),
-        "python": python_version(),
-        **{name: _version(name) for name in LIBRARIES},
-    }
+    return {"pcme": _version("pcme"), "python": python_version(), **{name: _version(name) for name in LIBRARIES}}
 
 
 def _version(name: str) -> str:

@@ -34,12 +34,7 @@ class SplitReport:
 
 
 def check_split(
-    dataset: Dataset,
-    split: str,
-    problems: Problems,
-    *,
-    workers: int = 2,
-    progress: Progress = silent,
+    dataset: Dataset, split: str, problems: Problems, *, workers: int = 2, progress: Progress = silent
 ) -> SplitReport:
     """The report on one split, after decoding every image of it; problems go to `problems`.
 

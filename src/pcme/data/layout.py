@@ -17,8 +17,7 @@ from pcme.errors import ConfigError
 class Dataset(ABC):
     """A dataset as a user names it: a frozen dataclass whose fields are its parameters.
 
-    A new one is one class in one file, under `@registry.register(name)`. Datasets on disk have a
-    field `root`.
+    A new one is one class in one file, under `@registry.register(name)`. Datasets on disk have a field `root`.
     """
 
     layout: ClassVar[str] = ""

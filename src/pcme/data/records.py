@@ -172,11 +172,7 @@ def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
 
 
 def _built(
-    name: str,
-    split: str,
-    records: Sequence[Record],
-    images: ImageSource,
-    label_names: Sequence[str] | None,
+    name: str, split: str, records: Sequence[Record], images: ImageSource, label_names: Sequence[str] | None
 ) -> CaptionDataset:
     metadata = [record.metadata for record in records]
     return CaptionDataset.by_image(

@@ -33,12 +33,7 @@ class _Fonts:
 
 
 def contact_sheet(
-    splits: Sequence[CaptionDataset],
-    problems: Problems,
-    *,
-    images: int = 12,
-    columns: int = 6,
-    seed: int = 0,
+    splits: Sequence[CaptionDataset], problems: Problems, *, images: int = 12, columns: int = 6, seed: int = 0
 ) -> Image.Image:
     """A sheet with `images` random images of each split, a few captions each.
 
@@ -163,10 +158,7 @@ def _picture(dataset: CaptionDataset, index: int, problems: Problems, fonts: _Fo
         return frame
     scale = min(CELL / image.width, PICTURE / image.height)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    frame.paste(
-        image.resize(size, Image.Resampling.LANCZOS),
-        ((CELL - size[0]) // 2, (PICTURE - size[1]) // 2),
-    )
+    frame.paste(image.resize(size, Image.Resampling.LANCZOS), ((CELL - size[0]) // 2, (PICTURE - size[1]) // 2))
     return frame
 
 

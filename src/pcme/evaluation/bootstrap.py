@@ -1,9 +1,8 @@
 """Bootstrap: confidence intervals over draws of independent clusters.
 
-The bootstrap draws items with replacement and computes a statistic again. Items of one class, and
-captions of one image, share what makes them hard, so whole clusters are drawn, never single items:
-intervals that ignored this would be too narrow. Intervals are of items, not of trainings: another
-seed's model is another matter.
+The bootstrap draws items with replacement and computes a statistic again. Items of one class, and captions of one
+image, share what makes them hard, so whole clusters are drawn, never single items: intervals that ignored this would be
+too narrow. Intervals are of items, not of trainings: another seed's model is another matter.
 """
 
 import math
@@ -44,11 +43,7 @@ class Estimate:
 
 
 def estimate(
-    statistic: Callable[[Weights], float],
-    clusters: Int[np.ndarray, " n"],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    statistic: Callable[[Weights], float], clusters: Int[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """Return a statistic of all items with its percentile interval over draws of clusters.
 
@@ -61,11 +56,7 @@ def estimate(
 
 
 def replicates(
-    statistic: Statistic,
-    clusters: Int[np.ndarray, " n"],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    statistic: Statistic, clusters: Int[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Float64[np.ndarray, "r k"]:
     """Return the statistic of each draw: as many clusters as there are, with replacement."""
     kinds, cluster = np.unique(clusters, return_inverse=True)

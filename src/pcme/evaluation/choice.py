@@ -24,8 +24,7 @@ class Chosen:
 def chosen(asked: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding) -> Chosen:
     """The scores a user means: None is the model's own, "all" every one that fits, or names.
 
-    The score that the model has learned keeps its parameters; others take their defaults, and a
-    note says so.
+    The score that the model has learned keeps its parameters; others take their defaults, and a note says so.
     """
     if asked is None:
         return Chosen((learned,))

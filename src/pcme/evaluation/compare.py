@@ -1,10 +1,9 @@
 """Compare runs on the same queries: paired differences, bootstrap intervals, permutation tests.
 
-Both runs answer each query, so differences are taken per query. The interval is the bootstrap's.
-The p-value is that of a permutation test: if the runs were alike, the two values of a cluster of
-queries could be exchanged. Clusters are classes, or images without classes, because queries of one
-cluster are not independent. Neither covers another training of the same recipe: for that, train
-more seeds.
+Both runs answer each query, so differences are taken per query. The interval is the bootstrap's. The p-value is that of
+a permutation test: if the runs were alike, the two values of a cluster of queries could be exchanged. Clusters are
+classes, or images without classes, because queries of one cluster are not independent. Neither covers another training
+of the same recipe: for that, train more seeds.
 """
 
 import difflib
@@ -21,15 +20,7 @@ from pcme.core.random import numpy_stream
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.bootstrap import AT_ONCE, Estimate, percentiles, resample
 from pcme.evaluation.evaluate import evaluate
-from pcme.evaluation.results import (
-    DIRECTIONS,
-    FOLDED,
-    RECALLS,
-    Direction,
-    DirectionName,
-    Evaluation,
-    split_name,
-)
+from pcme.evaluation.results import DIRECTIONS, FOLDED, RECALLS, Direction, DirectionName, Evaluation, split_name
 
 PERMUTATIONS = 10_000
 METRICS = (
@@ -161,10 +152,7 @@ def _differences(runs: dict[str, Direction], direction: DirectionName, metric: s
         Difference(
             name,
             direction,
-            Estimate(
-                runs[name].metric(metric) - runs[base].metric(metric),
-                *percentiles(drawn[name] - drawn[base]),
-            ),
+            Estimate(runs[name].metric(metric) - runs[base].metric(metric), *percentiles(drawn[name] - drawn[base])),
             p,
             adjusted,
         )

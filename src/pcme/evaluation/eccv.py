@@ -3,10 +3,9 @@
 Both come with the package `eccv_caption` (`pip install pcme[eccv]`). Their judgements become
 relations, so that their metrics have a value per query like all others, from the same pass.
 
-CxC (Parekh et al. 2021) judges all 5,000 images and 24,972 captions, by recall. ECCV Caption (Chun
-et al. 2022) has 1,261 images and 1,332 captions with 22,550 and 11,279 relevant items, by mAP@R,
-R-Precision and recall@1. That package's PMRP is another measure than the paper's and needs files
-that it does not bring, so it is not computed here.
+CxC (Parekh et al. 2021) judges all 5,000 images and 24,972 captions, by recall. ECCV Caption (Chun et al. 2022) has
+1,261 images and 1,332 captions with 22,550 and 11,279 relevant items, by mAP@R, R-Precision and recall@1. That
+package's PMRP is another measure than the paper's and needs files that it does not bring, so it is not computed here.
 """
 
 import importlib

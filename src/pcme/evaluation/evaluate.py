@@ -58,13 +58,7 @@ def evaluate(
     images, captions = subject.embedded.images, subject.embedded.captions
     choice = chosen(scores, subject.model.score(), images, captions)
     results = [
-        evaluate_score(
-            score,
-            images,
-            captions,
-            subject.protocol,
-            progress=named(progress, f"scores: {score.name}"),
-        )
+        evaluate_score(score, images, captions, subject.protocol, progress=named(progress, f"scores: {score.name}"))
         for score in choice.scores
     ]
     costs = tuple(score.cost(captions) for score in choice.scores)

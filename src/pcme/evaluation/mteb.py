@@ -5,11 +5,9 @@ the model's own score, exactly, and not by the cosine of two vectors. MTEB knows
 encoded Gaussian is its mean followed by log σ, and `similarity` takes it apart again. Tasks that
 learn from the arrays (linear probes, clusters) want `means=True`, which leaves log σ out.
 
-    import mteb
-    from pcme.evaluation.mteb import MtebModel
+    import mteb from pcme.evaluation.mteb import MtebModel
 
-    model = MtebModel.load("runs/coco")
-    mteb.evaluate(model, mteb.get_tasks(tasks=["Flickr30kT2IRetrieval"]))
+    model = MtebModel.load("runs/coco") mteb.evaluate(model, mteb.get_tasks(tasks=["Flickr30kT2IRetrieval"]))
 
 `pip install pcme[mteb]`. Queries and documents are images or texts; both at once are refused.
 """

@@ -72,12 +72,7 @@ def load_split(
 
 
 def embed_split(
-    model: Model,
-    dataset: CaptionDataset,
-    problems: Problems,
-    *,
-    workers: int = 2,
-    progress: Progress = silent,
+    model: Model, dataset: CaptionDataset, problems: Problems, *, workers: int = 2, progress: Progress = silent
 ) -> Embedded:
     """Embed a split; the features of a frozen backbone are cached for all runs."""
     return embed(

@@ -1,8 +1,7 @@
 """Evaluate a score in one pass over its blocks: no score is computed twice.
 
-Each block of rows is ranked once, as deep as any metric needs; R-Precision and PMRP go R deep. A
-symmetric score is computed once for both directions: captions search images, and images search
-captions in the transposed matrix.
+Each block of rows is ranked once, as deep as any metric needs; R-Precision and PMRP go R deep. A symmetric score is
+computed once for both directions: captions search images, and images search captions in the transposed matrix.
 
 Paper: §4.1.1.
 """
@@ -81,12 +80,7 @@ def shares_matrix(score: Score, images: Embedding) -> bool:
 
 
 def _both_directions(
-    score: Score,
-    images: Embedding,
-    captions: Embedding,
-    t2i: GroundTruth,
-    i2t: GroundTruth,
-    progress: Progress,
+    score: Score, images: Embedding, captions: Embedding, t2i: GroundTruth, i2t: GroundTruth, progress: Progress
 ) -> tuple[Values, Values]:
     """The values of captions as queries, and of images."""
     total = len(captions) + len(images)
@@ -104,10 +98,7 @@ def _both_directions(
 
 
 def _scored(
-    score: Score,
-    queries: Embedding,
-    gallery: Embedding,
-    out: Float[torch.Tensor, "q g"] | None = None,
+    score: Score, queries: Embedding, gallery: Embedding, out: Float[torch.Tensor, "q g"] | None = None
 ) -> Blocks:
     for rows, block in score.blocks(queries, gallery, out=out):
         yield rows, block.numpy()

@@ -66,12 +66,7 @@ class AnnIndex:
     def build(self, partitions: int, codes: Codes) -> None:
         """Build the ANN index, replacing an existing one."""
         kinds = engine().index
-        common = {
-            "distance_type": "l2",
-            "num_partitions": partitions,
-            "max_iterations": 25,
-            "sample_rate": 64,
-        }
+        common = {"distance_type": "l2", "num_partitions": partitions, "max_iterations": 25, "sample_rate": 64}
         width = self.store.schema.field("vector").type.list_size
         config = (
             kinds.IvfPq(**common, num_sub_vectors=width // PIECE) if codes == "product" else kinds.IvfFlat(**common)

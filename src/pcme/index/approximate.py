@@ -77,10 +77,7 @@ class Approximate:
         return table.take(first)
 
     def _others(
-        self,
-        version: int,
-        left: Int64[np.ndarray, " m"] | None,
-        proposed: Int64[np.ndarray, " p"],
+        self, version: int, left: Int64[np.ndarray, " m"] | None, proposed: Int64[np.ndarray, " p"]
     ) -> Embedding | None:
         """Some items that were not proposed, drawn evenly from all that the filter leaves."""
         if self._sample is None or self._sample[0] != version:

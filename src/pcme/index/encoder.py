@@ -20,10 +20,7 @@ class Encoder:
     """A model in memory, or in a folder; its confidence, given or found beside it."""
 
     def __init__(
-        self,
-        model: Model | str | Path | None,
-        expected: ModelId | None = None,
-        confidence: Confidence | None = None,
+        self, model: Model | str | Path | None, expected: ModelId | None = None, confidence: Confidence | None = None
     ) -> None:
         home = model.home if isinstance(model, Model) else model
         self.folder = None if home is None else Path(home)
@@ -36,10 +33,7 @@ class Encoder:
 
     @classmethod
     def of_index(
-        cls,
-        settings: Settings,
-        model: Model | str | Path | None,
-        confidence: Confidence | None = None,
+        cls, settings: Settings, model: Model | str | Path | None, confidence: Confidence | None = None
     ) -> "Encoder":
         """The encoder of an index: the model given, or the one whose folder it remembers."""
         remembered = settings.model.folder if settings.model else None

@@ -18,17 +18,12 @@ from pcme.model.digest import digest
 
 
 def embed_to(
-    path: Path,
-    encoder: Encoder,
-    sources: Sequence[Source],
-    problems: Problems,
-    progress: Progress = silent,
+    path: Path, encoder: Encoder, sources: Sequence[Source], problems: Problems, progress: Progress = silent
 ) -> int:
     """Embed all items and write one row per item, atomically; return the number of rows.
 
-    Columns: id, kind, path, text, mean, log_sigma (natural log of the standard deviation), and the
-    metadata of the first items. The schema notes the model, so that an index of another model
-    refuses the file.
+    Columns: id, kind, path, text, mean, log_sigma (natural log of the standard deviation), and the metadata of the
+    first items. The schema notes the model, so that an index of another model refuses the file.
     """
     _require_embeddable(path, encoder, sources)
     note = {MODEL: digest(encoder.model)}

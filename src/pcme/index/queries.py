@@ -89,10 +89,7 @@ class Ranked:
 
 
 def combine_queries(
-    query: Query | None,
-    all_of: Sequence[Query] = (),
-    any_of: Sequence[Query] = (),
-    but_not: Sequence[Query] = (),
+    query: Query | None, all_of: Sequence[Query] = (), any_of: Sequence[Query] = (), but_not: Sequence[Query] = ()
 ) -> Query:
     """(query and all of `all_of`) or any of `any_of`, but none of `but_not`."""
     required = [*([] if query is None else [query]), *all_of]

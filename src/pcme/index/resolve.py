@@ -23,16 +23,7 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.arrow_files import first_present, open_parquet, with_columns, without_row_numbers
 from pcme.index.encoder import Encoder, ImageLike
-from pcme.index.items import (
-    Captions,
-    Embeddings,
-    ImageList,
-    Images,
-    Source,
-    captions_of,
-    images_below,
-    images_of,
-)
+from pcme.index.items import Captions, Embeddings, ImageList, Images, Source, captions_of, images_below, images_of
 from pcme.index.queries import Query
 from pcme.index.rows import Kind, Metadata, checked_names, metadata_table
 from pcme.index.vector_files import MEANS, NumpyVectors, is_vectors, vector_sources
@@ -66,10 +57,7 @@ def to_sources(
 
 
 def parse_items(
-    names: Sequence[str],
-    kind: Literal["image", "caption", "both"],
-    splits: Sequence[str],
-    problems: Problems,
+    names: Sequence[str], kind: Literal["image", "caption", "both"], splits: Sequence[str], problems: Problems
 ) -> list[Source]:
     """The items at paths, or of datasets by name; of all their splits, or of `splits`.
 

@@ -164,9 +164,7 @@ def take(values: Sequence[T] | None, indices: Sequence[int]) -> list[T] | None:
     return None if values is None else [values[n] for n in indices]
 
 
-def numbers(
-    embedding: Embedding,
-) -> tuple[Float32[np.ndarray, "n d"], Float32[np.ndarray, "n s"] | None]:
+def numbers(embedding: Embedding) -> tuple[Float32[np.ndarray, "n d"], Float32[np.ndarray, "n s"] | None]:
     """(μ, log σ) of embeddings that fit the index; points have no log σ."""
     if isinstance(embedding, Points):
         return embedding.x[:, 0].contiguous().numpy(), None

@@ -2,14 +2,12 @@
 
 ::
 
-    index = SearchIndex.create("birds.index", "runs/aviary")
-    index.add("photos/")
-    for hit in index.search("a small red bird", k=5):
+    index = SearchIndex.create("birds.index", "runs/aviary") index.add("photos/") for hit in index.search("a small red
+    bird", k=5):
         print(hit.rank, hit.match_probability, hit.path)
 
-Search has two stages. The first proposes candidates: in memory a scan whose bound proves that
-nothing was missed, for a large index the engine's ANN index. The second is the model's own score,
-which alone decides the order.
+Search has two stages. The first proposes candidates: in memory a scan whose bound proves that nothing was missed, for a
+large index the engine's ANN index. The second is the model's own score, which alone decides the order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,11 +91,7 @@ class SearchIndex:
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        model: Model | str | Path | None = None,
-        *,
-        confidence: Confidence | None = None,
+        cls, path: str | Path, model: Model | str | Path | None = None, *, confidence: Confidence | None = None
     ) -> "SearchIndex":
         """Open the index at `path`, with the model it remembers unless another place is given.
 
@@ -129,12 +123,11 @@ class SearchIndex:
     ) -> Added:
         """Add a folder of images, images or captions (kind="caption"), a dataset, or embeddings.
 
-        A text is a path or the name of a dataset, as in `pcme index add`. Ids default to file names
-        or to those of the dataset; metadata have one value per item. Items whose id exists are
-        skipped unless `on_conflict` says otherwise; an id that exists with another path or text is
-        an error. Unusable items are left out and reported to `problems`; without it the first one
-        is an error. Items are written in chunks: those that `progress` has counted are stored for
-        good, and after an interruption the same call resumes.
+        A text is a path or the name of a dataset, as in `pcme index add`. Ids default to file names or to those of the
+        dataset; metadata have one value per item. Items whose id exists are skipped unless `on_conflict` says
+        otherwise; an id that exists with another path or text is an error. Unusable items are left out and reported to
+        `problems`; without it the first one is an error. Items are written in chunks: those that `progress` has counted
+        are stored for good, and after an interruption the same call resumes.
         """
         problems = Problems(strict=True) if problems is None else problems
         sources = to_sources(items, metadata, ids, kind, problems)
@@ -214,11 +207,7 @@ class SearchIndex:
         return health.describe(self._store, self.settings)
 
     def tune(
-        self,
-        queries: Sequence[Query] | None = None,
-        *,
-        target: float = 0.99,
-        progress: Progress = silent,
+        self, queries: Sequence[Query] | None = None, *, target: float = 0.99, progress: Progress = silent
     ) -> Tuning:
         """Build the ANN index and find the least effort with this recall@10.
 

@@ -198,9 +198,8 @@ class Store:
     def optimise(self) -> None:
         """Merge fragments, drop deleted rows and old versions.
 
-        The engine would also change an ANN index, and not for the better: see `tuning.compact`. At
-        an object store, where no lock excludes other writers, files of the last days stay: they may
-        belong to a write under way.
+        The engine would also change an ANN index, and not for the better: see `tuning.compact`. At an object store,
+        where no lock excludes other writers, files of the last days stay: they may belong to a write under way.
         """
         with self.committing("compact"):
             if local(self.uri) is None:

@@ -233,10 +233,7 @@ def _trials(
 
 
 def _recalls(
-    approximate: Approximate,
-    queries: Sequence[EncodedQuery],
-    truth: Sequence[Sequence[str]],
-    probes: int,
+    approximate: Approximate, queries: Sequence[EncodedQuery], truth: Sequence[Sequence[str]], probes: int
 ) -> list[list[float]]:
     """For each query, the recall of every length of shortlist."""
     recalls = []

@@ -23,14 +23,7 @@ from jaxtyping import Float
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import DataError, FormatError
-from pcme.index.arrow_files import (
-    first_present,
-    map_numpy,
-    metadata_in,
-    open_parquet,
-    texts_in,
-    vectors_in,
-)
+from pcme.index.arrow_files import first_present, map_numpy, metadata_in, open_parquet, texts_in, vectors_in
 from pcme.index.encoder import Encoder
 from pcme.index.items import Source
 from pcme.index.rows import Kind, Origin, Rows, Texts, origins_of, take

@@ -42,13 +42,7 @@ class Writer:
     store: Store
     encoder: Encoder
 
-    def add(
-        self,
-        sources: Sequence[Source],
-        on_conflict: OnConflict,
-        problems: Problems,
-        progress: Progress,
-    ) -> Added:
+    def add(self, sources: Sequence[Source], on_conflict: OnConflict, problems: Problems, progress: Progress) -> Added:
         """Add new items, once it is clear that no id belongs to another item.
 
         `progress` counts items that are stored for good.

@@ -98,12 +98,7 @@ class Moments:
     def scaled_to_unit_mean(self) -> "Moments":
         """The moments of Q / E Q: numbers of order one, whose squares do not underflow."""
         mean = self.mean
-        return Moments(
-            self.spread / mean,
-            self.spread2 / mean / mean,
-            self.shift / mean,
-            self.shift2 / mean / mean,
-        )
+        return Moments(self.spread / mean, self.spread2 / mean / mean, self.shift / mean, self.shift2 / mean / mean)
 
     def estimate_theta3(self) -> Float[Tensor, "*n"]:
         """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy).
@@ -133,12 +128,7 @@ class Factors:
         """From means and variances [N, D]."""
         mean, variance = side[0] - centre, side[1]
         square, scaled = mean.square(), mean * variance
-        sums = (
-            variance.sum(-1),
-            variance.square().sum(-1),
-            square.sum(-1),
-            (mean * scaled).sum(-1),
-        )
+        sums = (variance.sum(-1), variance.square().sum(-1), square.sum(-1), (mean * scaled).sum(-1))
         return Factors(mean, variance, square, scaled, sums)
 
     def moments(self, items: "Factors") -> Moments:
@@ -183,11 +173,7 @@ def log_match_pairs(
 
 
 def log_expectation(
-    moments: Moments,
-    gather: Gather,
-    scale: Scalar,
-    shift: Scalar,
-    sign: Sign = 1.0,
+    moments: Moments, gather: Gather, scale: Scalar, shift: Scalar, sign: Sign = 1.0
 ) -> Float[Tensor, "*n"]:
     """The same from moments of any shape; `gather` gives Δ and s of the pairs that are wide."""
     ratio = moments.variance / moments.mean.square()

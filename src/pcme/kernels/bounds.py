@@ -46,10 +46,7 @@ class Limits:
 
     @staticmethod
     def of(
-        queries: Float64[Tensor, "5 q"],
-        least: Float64[Tensor, "5"],
-        most: Float64[Tensor, "5"],
-        dim: int,
+        queries: Float64[Tensor, "5 q"], least: Float64[Tensor, "5"], most: Float64[Tensor, "5"], dim: int
     ) -> "Limits":
         """From the queries' `extent` and the least and largest of the items'.
 
@@ -71,10 +68,9 @@ class Limits:
 def upper_log_match(mean: Float[Tensor, " n"], limits: Limits, scale: Scalar, shift: Scalar) -> Float[Tensor, " n"]:
     """No pair with E Q ≥ `mean` has a larger `log_match`; +∞ where such a pair could be wide.
 
-    A node of the narrow rule lies at √E Q + u z + …, u = sd(√Q). The range of u is cut into strips;
-    within one, each node is put as near as the strip allows (its upper end where z < 0, its lower
-    end where z > 0), less the most that the higher terms can take away. Every part falls as E Q
-    grows, so the bound at `mean` holds beyond it.
+    A node of the narrow rule lies at √E Q + u z + …, u = sd(√Q). The range of u is cut into strips; within one, each
+    node is put as near as the strip allows (its upper end where z < 0, its lower end where z > 0), less the most that
+    the higher terms can take away. Every part falls as E Q grows, so the bound at `mean` holds beyond it.
     """
     root = mean.clamp_min(0).sqrt()
     cv, skew, product = _shape_limits(mean, limits)

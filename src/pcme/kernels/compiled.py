@@ -50,17 +50,12 @@ def kernel_sums(queries: tuple[Array, Array], tiles: Array, items: int, threads:
 
 
 def kernel_gradients(
-    queries: tuple[Array, Array],
-    items: tuple[Array, Array],
-    weights: tuple[Array, Array],
-    threads: int,
+    queries: tuple[Array, Array], items: tuple[Array, Array], weights: tuple[Array, Array], threads: int
 ) -> tuple[Array, Array]:
     """(∂/∂μ, ∂/∂σ²) of Σ_ij (wM_ij M_ij + wL_ij L_ij) for the queries, [Q, D] each."""
     grad_mean, grad_variance = np.empty_like(queries[0]), np.empty_like(queries[1])
     run_slices(
-        lambda a, b: _gradients(*queries, *items, *weights, grad_mean, grad_variance, a, b),
-        len(queries[0]),
-        threads,
+        lambda a, b: _gradients(*queries, *items, *weights, grad_mean, grad_variance, a, b), len(queries[0]), threads
     )
     return grad_mean, grad_variance
 
@@ -89,11 +84,7 @@ def narrow_log_match(
     """
     a, b, c, d = (np.ascontiguousarray(m).reshape(-1) for m in moments)
     out = np.empty(moments[0].shape)
-    run_slices(
-        lambda i, j: _narrow(a, b, c, d, *parameters, classes, wide, out.reshape(-1), i, j),
-        out.size,
-        threads,
-    )
+    run_slices(lambda i, j: _narrow(a, b, c, d, *parameters, classes, wide, out.reshape(-1), i, j), out.size, threads)
     return out
 
 
@@ -126,15 +117,7 @@ def _make_sums(real: Any, integer: Any, bits: int, bias: int) -> Callable[..., N
     mantissa, one, log2 = (1 << bits) - 1, bias << bits, real(np.log(2.0))
     unit = real(1.0)
 
-    def sums(
-        mean: Array,
-        variance: Array,
-        tiles: Array,
-        m_out: Array,
-        l_out: Array,
-        first: int,
-        last: int,
-    ) -> None:
+    def sums(mean: Array, variance: Array, tiles: Array, m_out: Array, l_out: Array, first: int, last: int) -> None:
         dim, items = mean.shape[1], m_out.shape[1]
         total, product = np.empty(TILE, real), np.empty(TILE, real)
         exponent, pattern = np.empty(TILE, integer), product.view(integer)
@@ -201,15 +184,7 @@ def _gradients(
 
 @numba.njit(**_FAST)
 def _pair_moments(
-    m1: Array,
-    v1: Array,
-    m2: Array,
-    v2: Array,
-    ids: Array,
-    order: Array,
-    out: Array,
-    first: int,
-    last: int,
+    m1: Array, v1: Array, m2: Array, v2: Array, ids: Array, order: Array, out: Array, first: int, last: int
 ) -> None:
     dim, width = m1.shape[1], ids.shape[1]
     for n in range(first, last):

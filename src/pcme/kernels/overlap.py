@@ -140,7 +140,4 @@ def _fits(reach: float, largest: float, kind: type[np.floating]) -> bool:
     return bool(reach <= safe and 2 * np.log(2 * largest + 1) <= room)
 
 
-_NUMPY: dict[torch.dtype, type[np.floating]] = {
-    torch.float32: np.float32,
-    torch.float64: np.float64,
-}
+_NUMPY: dict[torch.dtype, type[np.floating]] = {torch.float32: np.float32, torch.float64: np.float64}

@@ -28,11 +28,7 @@ def hermite(nodes: int) -> list[tuple[float, float]]:
 
 
 def wide_rule(
-    flat: Int[Tensor, " n"],
-    gather: Gather,
-    scale: Scalar,
-    shift: Scalar,
-    sign: Float[Tensor, " all"],
+    flat: Int[Tensor, " n"], gather: Gather, scale: Scalar, shift: Scalar, sign: Float[Tensor, " all"]
 ) -> Float[Tensor, " n"]:
     """log E[sigmoid(± (b − a √Q))] of these pairs, chunk by chunk."""
     dim = gather(flat[:1])[0].shape[-1]
@@ -42,11 +38,7 @@ def wide_rule(
 
 
 def _wide_chunk(
-    delta: Float[Tensor, "n d"],
-    spread: Float[Tensor, "n d"],
-    scale: Scalar,
-    shift: Scalar,
-    sign: Float[Tensor, " n"],
+    delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"], scale: Scalar, shift: Scalar, sign: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
     """∫ N(u; |Δ_j|, s_j) E[sigmoid(± (b − a √(u² + R)))] du, R = the squared distance without j."""
     size = (spread + delta.square()).sum(-1, keepdim=True).detach()  # in units of E Q: no underflow

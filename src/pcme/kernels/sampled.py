@@ -28,9 +28,8 @@ SQRT_EPSILON = 1e-12
 def draw(items: Embedding, rows: slice, samples: int, *, seed: int, side: str) -> Float[Tensor, "n k d"]:
     """Samples of items[rows]; a function of (seed, side, position), never of how rows are cut.
 
-    The two sides never share a stream: with one seed for both, row i of either side would carry the
-    same noise, and embeddings that know nothing would find their partners. `Points` are returned
-    as they are.
+    The two sides never share a stream: with one seed for both, row i of either side would carry the same noise, and
+    embeddings that know nothing would find their partners. `Points` are returned as they are.
     """
     start, stop, _ = rows.indices(len(items))
     if isinstance(items, Points):
@@ -145,8 +144,7 @@ def _distances(left: Float[Tensor, "jq d"], right: Float[Tensor, "kg d"]) -> Flo
 def _scaled_sigmoid(logits: Float[Tensor, "j q k g"], top: Float[Tensor, "q g"]) -> Float[Tensor, "j q k g"]:
     """sigmoid(l) e^(−min(r, 0)) in place, r = `top` the largest l of a pair.
 
-    With v = e^(l−r) it is v / (α + β v), where (α, β) = (1, eʳ) for r < 0, (e⁻ʳ, 1) otherwise: all
-    exponents are ≤ 0.
+    With v = e^(l−r) it is v / (α + β v), where (α, β) = (1, eʳ) for r < 0, (e⁻ʳ, 1) otherwise: all exponents are ≤ 0.
     """
     alpha = torch.exp(-top.clamp_min(0))[:, None]
     beta = torch.exp(top.clamp_max(0))[:, None]

@@ -8,10 +8,7 @@ from pcme.kernels.threads import Array, run_slices
 
 
 def products(
-    items: Float32[np.ndarray, "n d"],
-    query: Float32[np.ndarray, " d"],
-    own: Float32[np.ndarray, " n"],
-    threads: int,
+    items: Float32[np.ndarray, "n d"], query: Float32[np.ndarray, " d"], own: Float32[np.ndarray, " n"], threads: int
 ) -> Float32[np.ndarray, " n"]:
     """⟨item, query⟩ + own in single precision, at the speed of the memory.
 

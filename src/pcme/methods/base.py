@@ -1,9 +1,8 @@
 """Method: what is trained and how it is judged; Objective: the loss of a batch, term by term.
 
 A method is one file of this package: a frozen dataclass whose fields are its parameters, under
-`@registry.register(name)`. Data, backbones and schedule do not know which method they run.
-`GaussianMethod` and `PointMethod` have the fields of the heads; `SigmoidObjective` has the a and b
-of a match probability.
+`@registry.register(name)`. Data, backbones and schedule do not know which method they run. `GaussianMethod` and
+`PointMethod` have the fields of the heads; `SigmoidObjective` has the a and b of a match probability.
 """
 
 from abc import ABC, abstractmethod
@@ -119,10 +118,7 @@ class Method(ABC):
         """The loss."""
 
     def mixed(
-        self,
-        images: Shaped[Tensor, "b ..."],
-        matches: Bool[Tensor, "b b"],
-        generator: np.random.Generator,
+        self, images: Shaped[Tensor, "b ..."], matches: Bool[Tensor, "b b"], generator: np.random.Generator
     ) -> tuple[Shaped[Tensor, "b ..."], Bool[Tensor, "b b"] | Float[Tensor, "b b"]]:
         """The images that a training step embeds, and their matches; by default those given.
 
@@ -167,10 +163,7 @@ class PointMethod(Method, ABC):
     def heads(self, dim: int) -> HeadOptions:
         """One unit vector per item."""
         return HeadOptions(
-            dim,
-            covariance="none",
-            mean_attention=self.mean_attention,
-            attention_hidden=self.attention_hidden,
+            dim, covariance="none", mean_attention=self.mean_attention, attention_hidden=self.attention_hidden
         )
 
 

@@ -29,9 +29,8 @@ Positives = Literal["diagonal", "matches"]
 class InfoNCE(PointMethod):
     """InfoNCE: symmetric cross entropy over the batch, with a learned temperature.
 
-    CLIP's settings: the temperature starts at 0.07, is learned as a logarithm, and its inverse is
-    kept at 100 or below. With `positives="matches"` an item's target is shared equally by all its
-    matches; "diagonal" is CLIP's.
+    CLIP's settings: the temperature starts at 0.07, is learned as a logarithm, and its inverse is kept at 100 or below.
+    With `positives="matches"` an item's target is shared equally by all its matches; "diagonal" is CLIP's.
     """
 
     temperature: float = 0.07

@@ -29,8 +29,7 @@ def pair_nll(
     """−log p where `matches`, −log(1 − p) elsewhere, for all pairs. Paper: Eq. (1).
 
     * `sampled`: p = mean over J² of sigmoid(shift − scale ‖z − z'‖), Eq. (2)–(3). A `Gaussian` is
-      sampled with `generator` (images first, then captions; None: torch's default one); `Points`
-      are taken as they are.
+      sampled with `generator` (images first, then captions; None: torch's default one); `Points` are taken as they are.
     * `analytic`: its limit for J → ∞ (`quadrature`).
     * `overlap`: p = sigmoid(shift − scale / 2D · Σ [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)]).
 
@@ -60,18 +59,14 @@ def pair_nll(
 def overlap_energy(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]:
     """1/2D · Σ_d [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)] of all pairs.
 
-    Up to a constant −1/D of the log of the overlap ∫pq; the logit of `overlap` is
-    shift − scale · energy.
+    Up to a constant −1/D of the log of the overlap ∫pq; the logit of `overlap` is shift − scale · energy.
     """
     m, log_sum = overlap.terms(images, captions)
     return ((m + log_sum) / (2 * images.dim)).to(images.mean.dtype)
 
 
 def energy_nll(
-    energy: Float[Tensor, "b c"],
-    matches: Bool[Tensor, "b c"],
-    scale: Float[Tensor, ""],
-    shift: Float[Tensor, ""],
+    energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"], scale: Float[Tensor, ""], shift: Float[Tensor, ""]
 ) -> Float[Tensor, "b c"]:
     """`pair_nll` of the method `overlap`, from energies computed before."""
     return -logsigmoid((matches.to(energy) * 2 - 1) * (shift - scale * energy))

@@ -23,9 +23,8 @@ def mix(
 ) -> tuple[Shaped[Tensor, "b ..."], Float[Tensor, "b c"]]:
     """Copies with a share of the images mixed, and the targets mixed alike.
 
-    The other image's share is drawn from Beta(alpha, alpha), and is less where a rectangle would
-    stick out. Pixels [b,3,h,w] are blended to the nearest grey level. Features [b,s,d] are mixed
-    by sites instead of pixels.
+    The other image's share is drawn from Beta(alpha, alpha), and is less where a rectangle would stick out. Pixels
+    [b,3,h,w] are blended to the nearest grey level. Features [b,s,d] are mixed by sites instead of pixels.
 
     >>> black_and_white = torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None]
     >>> images = black_and_white.expand(2, 3, 4, 4)

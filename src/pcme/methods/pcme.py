@@ -31,13 +31,7 @@ from pcme.methods.base import (
     require_gaussians,
     require_not_negative,
 )
-from pcme.methods.regularisers import (
-    breadth,
-    effective_matches,
-    kl_to_standard_normal,
-    spread_fit,
-    uniformity,
-)
+from pcme.methods.regularisers import breadth, effective_matches, kl_to_standard_normal, spread_fit, uniformity
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
@@ -197,11 +191,7 @@ class SoftContrastive(SigmoidObjective):
         )
 
     def _breadth(
-        self,
-        images: Gaussian,
-        captions: Gaussian,
-        nll: Float[Tensor, "b b"],
-        target: Bool[Tensor, "b b"],
+        self, images: Gaussian, captions: Gaussian, nll: Float[Tensor, "b b"], target: Bool[Tensor, "b b"]
     ) -> Float[Tensor, ""]:
         """The term `breadth` of both sides; the matches of an item are those the model believes."""
         assert self.breadth is not None, "checked by the caller"
@@ -209,12 +199,7 @@ class SoftContrastive(SigmoidObjective):
         p = torch.where(target, right, 1 - right)
         sides = ((images, p, self.breadth[0]), (captions, p.T, self.breadth[1]))
         parts = [
-            breadth(
-                items,
-                effective_matches(rows) / rows.shape[1],
-                centre=self.method.log_sigma,
-                offset=offset,
-            )
+            breadth(items, effective_matches(rows) / rows.shape[1], centre=self.method.log_sigma, offset=offset)
             for items, rows, offset in sides
         ]
         return torch.stack(parts).sum()
@@ -232,9 +217,8 @@ def positive_weights(
 ) -> tuple[Bool[Tensor, "b b"], Float[Tensor, "b b"]]:
     """(which pairs count as matches, the weight of every pair).
 
-    `diagonal`: each pair with itself, as in the authors' code. `matches`: all true matches.
-    `matches-weighted`: all true matches, those of one caption sharing the weight of one; a negative
-    weighs one throughout.
+    `diagonal`: each pair with itself, as in the authors' code. `matches`: all true matches. `matches-weighted`: all
+    true matches, those of one caption sharing the weight of one; a negative weighs one throughout.
 
     >>> positive_weights(torch.tensor([[True, True], [False, True]]), "matches-weighted")[1]
     tensor([[1.0000, 0.5000],

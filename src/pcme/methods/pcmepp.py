@@ -1,7 +1,6 @@
 """PCME++: match probability from the expected squared distance, which needs no samples.
 
-    p_ij = sigmoid(b − a (‖μ_i−μ_j‖² + Σ_d (σ_i² + σ_j²)))
-    loss = match + 0.1 · pseudo + weight · kl
+    p_ij = sigmoid(b − a (‖μ_i−μ_j‖² + Σ_d (σ_i² + σ_j²))) loss = match + 0.1 · pseudo + weight · kl
 
 match is the binary cross entropy of all pairs with the truth, pseudo that with a truth to which
 pairs were added that look at least as true; a part of the images is mixed, with soft truth.
@@ -42,13 +41,12 @@ Positives = Literal["diagonal", "matches"]
 class PCMEpp(GaussianMethod):
     """PCME++: closed-form distance, binary cross entropy, pseudo-positives, mixed images.
 
-    The authors' settings: a = b = 5, α = 0.1 for pseudo-positives, 25 % of the images mixed with
-    Beta(2, 2), labels smoothed by 1e-4; β = 1e-4 on twice the mean over B² pairs, which at B = 128
-    is kl_weight 0.0064 on the sum over pairs / B that all methods have here.
-    Differs: all true matches count ("diagonal" is theirs, as soon as they mix); heads and backbones
-    are those of every method here, not CLIP's with GPO; the KL term is never dropped; of several
-    true pairs the one with the largest logit says which others look as true, where theirs takes the
-    first; and where the features of a held backbone are kept, it is those that are mixed.
+    The authors' settings: a = b = 5, α = 0.1 for pseudo-positives, 25 % of the images mixed with Beta(2, 2), labels
+    smoothed by 1e-4; β = 1e-4 on twice the mean over B² pairs, which at B = 128 is kl_weight 0.0064 on the sum over
+    pairs / B that all methods have here. Differs: all true matches count ("diagonal" is theirs, as soon as they mix);
+    heads and backbones are those of every method here, not CLIP's with GPO; the KL term is never dropped; of several
+    true pairs the one with the largest logit says which others look as true, where theirs takes the first; and where
+    the features of a held backbone are kept, it is those that are mixed.
     """
 
     scale: float = 5.0
@@ -74,10 +72,7 @@ class PCMEpp(GaussianMethod):
         return ClosedForm(self)
 
     def mixed(
-        self,
-        images: Shaped[Tensor, "b ..."],
-        matches: Bool[Tensor, "b b"],
-        generator: np.random.Generator,
+        self, images: Shaped[Tensor, "b ..."], matches: Bool[Tensor, "b b"], generator: np.random.Generator
     ) -> tuple[Shaped[Tensor, "b ..."], Bool[Tensor, "b b"] | Float[Tensor, "b b"]]:
         """A quarter of the images mixed with others; a caption is true of its share. §2.4."""
         if not self.mixing:

@@ -48,11 +48,10 @@ class Triplets(nn.Module):
     "hardest" alone counts, or the "semi-hard" one: the hardest that is still less similar than the
     positive (Schroff et al. 2015); an anchor without any counts nothing.
 
-    In the first part of a run, its share `warm_start`, all negatives count, and from then on the
-    one alone: from random weights the hardest negative pulls everything into one point, where the
-    loss is twice the margin and has no slope that leads out. It is a switch, as in VSE∞ (Chen et
-    al. 2021), for the sum of all would drown the one in any blend of the two. The count of steps is
-    a buffer, so that a run resumes where it was.
+    In the first part of a run, its share `warm_start`, all negatives count, and from then on the one alone: from random
+    weights the hardest negative pulls everything into one point, where the loss is twice the margin and has no slope
+    that leads out. It is a switch, as in VSE∞ (Chen et al. 2021), for the sum of all would drown the one in any blend
+    of the two. The count of steps is a buffer, so that a run resumes where it was.
     """
 
     steps: Tensor
@@ -121,8 +120,7 @@ def excess(
 ) -> Float[Tensor, " b"]:
     """By how much the negatives of each row come within the margin of its positives.
 
-    The mean over the row's positives, so that a row weighs the same however many it has; 0 where
-    there is none.
+    The mean over the row's positives, so that a row weighs the same however many it has; 0 where there is none.
 
     >>> cosines = torch.tensor([[0.5, 0.4, 0.6], [0.0, 0.0, 0.0]])
     >>> true = torch.tensor([[True, False, False], [False, False, False]])

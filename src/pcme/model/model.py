@@ -36,22 +36,14 @@ Precision = Callable[[], AbstractContextManager[object]]
 class Model(nn.Module):
     """Images and captions in, Gaussians (or points) out, and the score between them.
 
-    `home` is the folder the model was saved in: pretrained weights are then left out, because the
-    model's own follow.
+    `home` is the folder the model was saved in: pretrained weights are then left out, because the model's own follow.
 
-        model = pcme.load("runs/birds")
-        captions = model.encode_captions(["a red bird", "a blue bird"])
-        images = model.encode_images(["bird.jpg"])
-        model.similarity(captions, images)  # [2, 1]
+        model = pcme.load("runs/birds") captions = model.encode_captions(["a red bird", "a blue bird"]) images =
+        model.encode_images(["bird.jpg"]) model.similarity(captions, images)  # [2, 1]
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        vocab: Vocab,
-        vectors: Float[Tensor, "v e"],
-        *,
-        home: Path | None = None,
+        self, recipe: Recipe, vocab: Vocab, vectors: Float[Tensor, "v e"], *, home: Path | None = None
     ) -> None:
         super().__init__()
         self.recipe, self.vocab, self.home = recipe, vocab, home

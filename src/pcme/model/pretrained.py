@@ -11,16 +11,7 @@ from numbers import Real
 from pathlib import Path
 
 from pcme.errors import ConfigError, FormatError, PcmeError
-from pcme.model.card import (
-    Figures,
-    bullets,
-    described,
-    metric_names,
-    percentages,
-    table,
-    usage,
-    vocabulary_limit,
-)
+from pcme.model.card import Figures, bullets, described, metric_names, percentages, table, usage, vocabulary_limit
 from pcme.model.origin import Origin, parsed
 from pcme.recipes.schema import Recipe, from_record
 

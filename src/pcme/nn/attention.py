@@ -23,9 +23,8 @@ def single_precision(like: Shaped[Tensor, "..."]) -> AbstractContextManager[obje
 class SeveralAttentions(nn.Module):
     """K local attentions with a common first map: K views of the same sites.
 
-    Per view: softmax over sites of w₂·tanh(W₁ x), then the weighted sum of the raw sites. Both maps
-    have no bias and Xavier-uniform weights; `hidden` is half the features by default.
-    Lin et al. 2017; Song & Soleymani 2019 (PVSE).
+    Per view: softmax over sites of w₂·tanh(W₁ x), then the weighted sum of the raw sites. Both maps have no bias and
+    Xavier-uniform weights; `hidden` is half the features by default. Lin et al. 2017; Song & Soleymani 2019 (PVSE).
 
     >>> views = SeveralAttentions(8, 3, generator=torch.Generator().manual_seed(0))
     >>> views(torch.ones(2, 5, 8), None).shape

@@ -83,9 +83,8 @@ class ImageNetwork(_Network, ABC):
 class CaptionNetwork(_Network, ABC):
     """A network from captions, as ids or as vectors, to their features.
 
-    `features` is the width of a site, `pooled` that of the vector of a whole caption. `projected`
-    says that this vector has been brought to the embedding's size already, one for the mean and one
-    for log σ; otherwise the heads do it.
+    `features` is the width of a site, `pooled` that of the vector of a whole caption. `projected` says that this vector
+    has been brought to the embedding's size already, one for the mean and one for log σ; otherwise the heads do it.
     """
 
     features: int

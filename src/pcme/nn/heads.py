@@ -122,10 +122,9 @@ class MeanHead(_Head):
 class GivenMean(nn.Module):
     """L2(L2(vector) − centre): the item's own vector, where two backbones agree by themselves.
 
-    For CLIP and its like, whose cosines rank already; heads that start from nothing would have to
-    learn that again. `centre` is the mean of the side's vectors in training: the two sides lie
-    apart as wholes, so that without it all distances are nearly the same, and the probability of a
-    match has nothing to go by. Nothing here is learned.
+    For CLIP and its like, whose cosines rank already; heads that start from nothing would have to learn that again.
+    `centre` is the mean of the side's vectors in training: the two sides lie apart as wholes, so that without it all
+    distances are nearly the same, and the probability of a match has nothing to go by. Nothing here is learned.
     """
 
     centre: Tensor
@@ -165,8 +164,7 @@ class SeveralPoints(Points):
 class PointsHead(_Head):
     """K times L2(LN(base + sigmoid(fc(attention_k)))): K unit vectors per item.
 
-    Song & Soleymani 2019 (PVSE), PIE-Net; `fc` and the LN are common to all. Relation: for K = 1 it
-    is `MeanHead`.
+    Song & Soleymani 2019 (PVSE), PIE-Net; `fc` and the LN are common to all. Relation: for K = 1 it is `MeanHead`.
     """
 
     attention: SeveralAttentions

@@ -67,10 +67,7 @@ class StackedBiGRU(nn.Module):
         return pairs.transpose(1, 2).reshape(self.stacks, len(lengths), 2 * self.hidden)
 
     def _inputs(
-        self,
-        words: Float[Tensor, "b l e"],
-        lengths: Int64[Tensor, " b"],
-        alive: Bool[Tensor, "l b"],
+        self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"], alive: Bool[Tensor, "l b"]
     ) -> Float[Tensor, "r n gates"]:
         """The words' part of the gates; n runs over the steps, then the sentences alive.
 

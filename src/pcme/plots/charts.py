@@ -7,19 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcme.errors import ShapeError
-from pcme.plots.style import (
-    DASHES,
-    HATCHES,
-    INK,
-    MARKERS,
-    PALETTE,
-    WIDTH,
-    Axes,
-    Figure,
-    grid,
-    log_axis,
-    styled,
-)
+from pcme.plots.style import DASHES, HATCHES, INK, MARKERS, PALETTE, WIDTH, Axes, Figure, grid, log_axis, styled
 
 BAND = 0.16
 """The opacity of a band."""

@@ -121,12 +121,7 @@ def legend_line(**looks: Any) -> Line2D:  # noqa: ANN401
 
 
 def grid(
-    rows: int = 1,
-    columns: int = 1,
-    *,
-    height: float = 3.0,
-    width: float = WIDTH,
-    ratios: Sequence[float] | None = None,
+    rows: int = 1, columns: int = 1, *, height: float = 3.0, width: float = WIDTH, ratios: Sequence[float] | None = None
 ) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, row by row; `ratios` are the relative widths of the columns."""
     figure = blank(width, height)

@@ -23,11 +23,10 @@ CUB = register(
 """The paper's CUB Captions (§4.1, §C.2): a batch is one pair of each of 150 classes, an epoch about
 470 of them; first the heads learn, then everything.
 
-Needs torchvision's ResNet-50 (`--set image.weights=FILE`) and GloVe 840B (`--set
-words.vectors=FILE`); without them it stops at once, for a random start would be another experiment.
-The 50 classes of `val1` are among the 150 it learns, so its validation only says that it learns: no
-test class may choose anything. To choose settings, `--set train_split=train1`.
-Differs: word vectors learn in the first phase too, BatchNorm does not; see docs/science/errata.md.
+Needs torchvision's ResNet-50 (`--set image.weights=FILE`) and GloVe 840B (`--set words.vectors=FILE`); without them it
+stops at once, for a random start would be another experiment. The 50 classes of `val1` are among the 150 it learns, so
+its validation only says that it learns: no test class may choose anything. To choose settings, `--set
+train_split=train1`. Differs: word vectors learn in the first phase too, BatchNorm does not; see docs/science/errata.md.
 """
 
 CUB_EFFNET = variant(
@@ -61,10 +60,9 @@ CUB_EFFNET_OVERLAP = variant(
     ),
     phases=(CUB_EFFNET.phases[0].model_copy(update={"sigma_factor": 1.0}),),
 )  # fmt: skip
-"""`cub-effnet` with a meaningful σ: the wider, the more of an image or caption is missing, and the
-fewer queries succeed (docs/results/real.md), for about two points of R-Precision; image-to-image
-search is far worse. Images need the term `breadth` for it, and σ learns as fast as the rest: under
-this likelihood that does not explode.
+"""`cub-effnet` with a meaningful σ: the wider, the more of an image or caption is missing, and the fewer queries
+succeed (docs/results/real.md), for about two points of R-Precision; image-to-image search is far worse. Images need the
+term `breadth` for it, and σ learns as fast as the rest: under this likelihood that does not explode.
 """
 
 CUB_EFFNET_FINETUNE = variant(
@@ -72,14 +70,10 @@ CUB_EFFNET_FINETUNE = variant(
     "cub-effnet-finetune",
     image=part("joined", parts=[{"kind": "efficientnet-lite", "variant": v} for v in (0, 2)]),
     augment=CUB_EFFNET.augment.model_copy(update={"size": 256, "views": 6}),
-    phases=(
-        *CUB_EFFNET.phases,
-        Phase(epochs=5, learning_rate=5e-3, warmup_steps=50, backbone=2, sigma_factor=0.1),
-    ),
+    phases=(*CUB_EFFNET.phases, Phase(epochs=5, learning_rate=5e-3, warmup_steps=50, backbone=2, sigma_factor=0.1)),
 )
-"""`cub-effnet` with more time: EfficientNet-Lite0 and 2 side by side at 256 pixels (260, Lite2's
-own, would make a grid of 9x9 sites out of 8x8, a quarter more work), and after the heads the last
-stage and head of both learn too: the paper's second phase (§C.2) in small. The maps below them, of
-six draws of each image, are cached, so that a step costs little more than the blocks that learn.
-`--set precision=bfloat16` is faster on a processor that supports it.
+"""`cub-effnet` with more time: EfficientNet-Lite0 and 2 side by side at 256 pixels (260, Lite2's own, would make a grid
+of 9x9 sites out of 8x8, a quarter more work), and after the heads the last stage and head of both learn too: the
+paper's second phase (§C.2) in small. The maps below them, of six draws of each image, are cached, so that a step costs
+little more than the blocks that learn. `--set precision=bfloat16` is faster on a processor that supports it.
 """

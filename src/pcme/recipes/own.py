@@ -27,11 +27,10 @@ VECTORS = variant(
     dim=512,
     means="given",
 )
-"""σ on top of vectors from CLIP or any model whose two sides agree: `pcme train vectors --data-root
-my/vectors --out runs/mine`, with `--set image.features=768 --set caption.features=768 --set
-dim=768` for another width. Means are the vectors themselves, which rank nearly as before; vectors
-of two models that know nothing of each other need `--set means=learned`. The folder has `train/`
-and `val/` with NumPy files, see docs/guide/data.md.
+"""σ on top of vectors from CLIP or any model whose two sides agree: `pcme train vectors --data-root my/vectors --out
+runs/mine`, with `--set image.features=768 --set caption.features=768 --set dim=768` for another width. Means are the
+vectors themselves, which rank nearly as before; vectors of two models that know nothing of each other need `--set
+means=learned`. The folder has `train/` and `val/` with NumPy files, see docs/guide/data.md.
 """
 
 CLIP_HEADS = variant(
@@ -44,11 +43,10 @@ CLIP_HEADS = variant(
     dim=512,
     means="given",
 )
-"""σ on top of a frozen CLIP, the quickest way to uncertainty for its users: `pip install
-'pcme[hub]'` and `pcme train clip-heads --data-root my/photos --out runs/mine`. Both towers stay
-frozen, and so do the vectors that they are compared by, computed once from the pixels that CLIP's
-own processor cuts out: they are the means, and σ and the match probability are learned. Another
-model, or a folder without a network, with `--set image.source=FOLDER --set caption.source=FOLDER`,
-`--set dim=768` for longer vectors, and `--set augment.size=336 --set augment.resize=336` for larger
-images. The schedule is that of `own`.
+"""σ on top of a frozen CLIP, the quickest way to uncertainty for its users: `pip install 'pcme[hub]'` and `pcme train
+clip-heads --data-root my/photos --out runs/mine`. Both towers stay frozen, and so do the vectors that they are compared
+by, computed once from the pixels that CLIP's own processor cuts out: they are the means, and σ and the match
+probability are learned. Another model, or a folder without a network, with `--set image.source=FOLDER --set
+caption.source=FOLDER`, `--set dim=768` for longer vectors, and `--set augment.size=336 --set augment.resize=336` for
+larger images. The schedule is that of `own`.
 """

@@ -136,9 +136,8 @@ class Recipe(_Frozen):
     train_split: str = "train"
     dim: int = Field(default=512, gt=0)
     means: Literal["learned", "given"] = "learned"
-    """"given": an item's mean is its backbone's own vector, of `dim` numbers on both sides, for
-    backbones that rank by cosine already (CLIP and its like); σ and the match probability are
-    learned on top."""
+    """"given": an item's mean is its backbone's own vector, of `dim` numbers on both sides, for backbones that rank by
+    cosine already (CLIP and its like); σ and the match probability are learned on top."""
     words: Words = Words()
     augment: Augment = Augment()
     sampling: Sampling = Sampling()

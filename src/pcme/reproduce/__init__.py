@@ -27,17 +27,7 @@ from pcme.reproduce.setups import SETUPS, Setup, find_setup
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
 
-__all__ = [
-    "SETUPS",
-    "JobEnded",
-    "Result",
-    "Setup",
-    "experiments",
-    "names",
-    "registry",
-    "report",
-    "reproduce",
-]
+__all__ = ["SETUPS", "JobEnded", "Result", "Setup", "experiments", "names", "registry", "report", "reproduce"]
 
 
 def names() -> list[str]:
@@ -91,10 +81,7 @@ def reproduce(
 
 def _require_files(recipe: Recipe, command: str) -> None:
     """Refuse a recipe whose pretrained files are missing, before anything is trained."""
-    named = {
-        "image.weights": recipe.image.params.get("weights"),
-        "words.vectors": recipe.words.vectors,
-    }
+    named = {"image.weights": recipe.image.params.get("weights"), "words.vectors": recipe.words.vectors}
     missing = {
         key: path
         for key, path in named.items()

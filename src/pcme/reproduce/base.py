@@ -94,8 +94,7 @@ class Plot:
 class Claim:
     """A claim of the paper: one row is above another, by the mean of some columns.
 
-    With `than` it is above the other row's columns of these titles; in the same row, that compares
-    columns.
+    With `than` it is above the other row's columns of these titles; in the same row, that compares columns.
     """
 
     text: str

@@ -1,9 +1,8 @@
 """The paper's values, typed from its LaTeX, table by table.
 
-A `Source` is one table, under the label it has in the LaTeX. Rows have the paper's names, columns
-the names that metrics have here. Where the paper contradicts itself, the supplement is taken: Table
-3 has PMRP 41.8 and 43.6 (t2i, 1K, PVSE with K = 1 and 2) and 45.0 (i2t, 1K, PCME) where Table E.4
-has 41.9, 43.7 and 45.1.
+A `Source` is one table, under the label it has in the LaTeX. Rows have the paper's names, columns the names that
+metrics have here. Where the paper contradicts itself, the supplement is taken: Table 3 has PMRP 41.8 and 43.6 (t2i, 1K,
+PVSE with K = 1 and 2) and 45.0 (i2t, 1K, PCME) where Table E.4 has 41.9, 43.7 and 45.1.
 """
 
 from collections.abc import Mapping
@@ -91,11 +90,7 @@ CUB_UNSEEN = Source(
 )
 
 CUB_SEEN = replace(
-    CUB_UNSEEN,
-    label="tab:supp-cub-comparison-full-seen",
-    name="Table E.3",
-    rows=_half_of(_CUB, 1),
-    split="cub/seen",
+    CUB_UNSEEN, label="tab:supp-cub-comparison-full-seen", name="Table E.3", rows=_half_of(_CUB, 1), split="cub/seen"
 )
 
 
@@ -132,13 +127,7 @@ PCME           | 45.1 68.8 91.6 96.7 46.0 54.6 86.3 93.8 | 34.1 44.2 73.8 83.6 3
 """
 """Rows: five folds of 1K images | all 5K images, in the order of the columns."""
 
-COCO_1K = Source(
-    "tab:supp-coco-full-1k",
-    "Table 3, in full Table E.4",
-    _1K,
-    _half_of(_COCO, 0),
-    digits=1,
-)
+COCO_1K = Source("tab:supp-coco-full-1k", "Table 3, in full Table E.4", _1K, _half_of(_COCO, 0), digits=1)
 
 COCO_5K = Source(
     "tab:supp-coco-full-5k",
@@ -151,11 +140,7 @@ COCO_5K = Source(
 )
 
 _SHOWN = [column for column in (*_1K, *_5K) if column.endswith(("pmrp", "recall@1"))]
-_CONTRADICTIONS = {
-    ("PVSE K=1", "t2i 1k pmrp"): 41.8,
-    ("PVSE K=2", "t2i 1k pmrp"): 43.6,
-    ("PCME", "i2t 1k pmrp"): 45.0,
-}
+_CONTRADICTIONS = {("PVSE K=1", "t2i 1k pmrp"): 41.8, ("PVSE K=2", "t2i 1k pmrp"): 43.6, ("PCME", "i2t 1k pmrp"): 45.0}
 """Cells of Table 3 that differ from Table E.4."""
 
 
@@ -195,11 +180,7 @@ DEGREES = Source(
     "tab:sigma-isotropic",
     "Table D.2",
     PRECISION,
-    {
-        "PCME μ only": (24.7, 25.6),
-        "PCME isotropic": (25.7, 26.0),
-        "PCME": (26.3, 26.8),
-    },
+    {"PCME μ only": (24.7, 25.6), "PCME isotropic": (25.7, 26.0), "PCME": (26.3, 26.8)},
     digits=1,
 )
 
@@ -207,20 +188,7 @@ ARCHITECTURE = Source(
     "tab:cub-arch",
     "Table D.3, above",
     PRECISION,
-    {
-        "neither": (25.60, 25.85),
-        "σ alone": (24.65, 25.15),
-        "μ alone": (25.01, 25.52),
-        "both": (26.28, 26.77),
-    },
+    {"neither": (25.60, 25.85), "σ alone": (24.65, 25.15), "μ alone": (25.01, 25.52), "both": (26.28, 26.77)},
 )
 
-SQUASHING = Source(
-    "tab:cub-arch",
-    "Table D.3, below",
-    PRECISION,
-    {
-        "with": (23.81, 24.58),
-        "without": (26.28, 26.77),
-    },
-)
+SQUASHING = Source("tab:cub-arch", "Table D.3, below", PRECISION, {"with": (23.81, 24.58), "without": (26.28, 26.77)})

@@ -15,10 +15,7 @@ def pvse(embeddings: int, negatives: str = "hardest") -> Mapping[str, Any]:
     return {"kind": "pvse", "embeddings": embeddings, "negatives": negatives}
 
 
-OURS = (
-    Row("PCME, analytic (ours)", {"kind": "pcme"}),
-    Row("PCME, overlap (ours)", {"kind": "pcme-overlap"}),
-)
+OURS = (Row("PCME, analytic (ours)", {"kind": "pcme"}), Row("PCME, overlap (ours)", {"kind": "pcme-overlap"}))
 
 PRECISIONS = (Column("i2t R-P", "i2t r_precision"), Column("t2i R-P", "t2i r_precision"))
 PRECISION = ("i2t R-P", "t2i R-P")

@@ -9,15 +9,7 @@ from pcme.core.versions import versions
 from pcme.errors import ConfigError
 from pcme.reproduce.base import Claim, Column, Experiment, Row, Table, registry
 from pcme.reproduce.jobs import Job, JobState
-from pcme.reproduce.outcome import (
-    Difference,
-    Result,
-    ResultRow,
-    ResultTable,
-    Training,
-    Values,
-    known,
-)
+from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, Training, Values, known
 from pcme.reproduce.setups import SETUPS, Setup
 
 SEEDS, QUICK_SEEDS = 3, 1
@@ -46,10 +38,7 @@ class Request:
 
     def assignments(self, row: Row) -> list[str]:
         """The changes of the setup's recipe that make a row."""
-        return [
-            *self.setup.assignments(row.method, row.changes, quick=self.quick),
-            *self.changes,
-        ]
+        return [*self.setup.assignments(row.method, row.changes, quick=self.quick), *self.changes]
 
     def job(self, table: Table, row: Row, seed: int) -> Job:
         """The run of a row and seed, and the measurements that the table needs of it."""

@@ -87,12 +87,7 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
         some = list(group)
         parts.append(_head_of_setup(some[0]))
         parts += [
-            document(
-                result,
-                level=3,
-                picture=f"{folder}/{result.name}" if figures else None,
-                protocol=False,
-            )
+            document(result, level=3, picture=f"{folder}/{result.name}" if figures else None, protocol=False)
             for result in some
         ]
     return "\n".join([*parts, _missing(results)])
@@ -104,10 +99,7 @@ def _head_of_setup(first: Result) -> str:
 
 
 def _contents(results: Sequence[Result]) -> str:
-    lines = [
-        ["", "in the paper", "seeds", "the paper's findings with the same sign here"],
-        ["---"] * 4,
-    ]
+    lines = [["", "in the paper", "seeds", "the paper's findings with the same sign here"], ["---"] * 4]
     lines += [
         [f"[{heading(result)}](#{_anchor(result)})", result.where, str(result.seeds), _held(result)]
         for result in results

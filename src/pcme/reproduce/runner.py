@@ -69,10 +69,9 @@ def run_all(
 ) -> list[str]:
     """Launch all jobs of which something is missing, `workers` at a time; return the failures.
 
-    `after(job, seconds)` is called in the worker's thread for every job, without seconds where
-    nothing was missing; `ended` in this one. A job that fails does not keep the others from being
-    done. When this is interrupted the processes are too; they keep their state and resume next
-    time.
+    `after(job, seconds)` is called in the worker's thread for every job, without seconds where nothing was missing;
+    `ended` in this one. A job that fails does not keep the others from being done. When this is interrupted the
+    processes are too; they keep their state and resume next time.
     """
     with Processes() as processes, ThreadPoolExecutor(workers) as pool:
 

@@ -58,12 +58,7 @@ class Setup:
         return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
 
     def command(
-        self,
-        experiment: str,
-        *,
-        quick: bool = False,
-        seeds: int | None = None,
-        changes: Sequence[str] = (),
+        self, experiment: str, *, quick: bool = False, seeds: int | None = None, changes: Sequence[str] = ()
     ) -> str:
         """The command line of an experiment; changes replace the options of the setup."""
         parts = [f"pcme reproduce {experiment} --data {self.name}"]
@@ -92,12 +87,7 @@ _COCO_PCME = {**_COCO, "kl_weight": 0.0026, "uniformity_weight": 0.0}
 AVIARY = Setup(
     name="aviary",
     base="aviary",
-    quick=(
-        "phases.1.epochs=16",
-        "validation.every_epochs=16",
-        "augment.views=2",
-        "data.captions_per_image=4",
-    ),
+    quick=("phases.1.epochs=16", "validation.every_epochs=16", "augment.views=2", "data.captions_per_image=4"),
     splits={"unseen": "test"},
     needs="",
     data=(

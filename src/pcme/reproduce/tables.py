@@ -10,8 +10,7 @@ from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, k
 def document(result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True) -> str:
     """A result as a page or a section: tables, claims, and how it differs from the paper.
 
-    `picture` is the path of its figures without number and suffix; `protocol` repeats how the setup
-    differs.
+    `picture` is the path of its figures without number and suffix; `protocol` repeats how the setup differs.
     """
     parts = [f"{'#' * level} {heading(result)}", _about(result)]
     for number, table in enumerate(result.tables, start=1):

@@ -105,8 +105,7 @@ class Matches:
         array([[ True,  True, False]])
         """
         left, right = hamming_factors(
-            binary_labels(query_labels, "query_labels"),
-            binary_labels(gallery_labels, "gallery_labels"),
+            binary_labels(query_labels, "query_labels"), binary_labels(gallery_labels, "gallery_labels")
         )
         radius = checked_radius(within)
         blocks = row_blocks(len(left), row_bytes=5 * right.shape[1])
@@ -116,17 +115,13 @@ class Matches:
     def from_facts(cls, said: ArrayLike, facts: ArrayLike) -> "Matches":
         """The items that satisfy all a query says: `said` [q,a], `facts` [g,a], integers >= 0.
 
-        UNSAID in `said` is satisfied by anything. With one attribute that all queries name this is
-        `from_classes`.
+        UNSAID in `said` is satisfied by anything. With one attribute that all queries name this is `from_classes`.
 
         >>> Matches.from_facts([[2, UNSAID], [2, 1]], [[2, 0], [2, 1], [5, 1]]).dense().astype(int)
         array([[1, 1, 0],
                [0, 1, 0]])
         """
-        queries, items = (
-            checked_statements(said, "said", UNSAID),
-            checked_statements(facts, "facts", 0),
-        )
+        queries, items = (checked_statements(said, "said", UNSAID), checked_statements(facts, "facts", 0))
         if queries.shape[1] != items.shape[1]:
             raise ShapeError(
                 f"said and facts: must have the same attributes, got {queries.shape[1]} and {items.shape[1]} columns."

@@ -29,8 +29,7 @@ Source: TypeAlias = Ranking | Float[np.ndarray, "q g"]
 def recall(ranked: Ranking | ArrayLike, matches: Matches, k: int) -> PerQuery:
     """1 where any relevant item is among the first `k`, else 0 (Recall@k).
 
-    With classes as matches (CUB Captions) a hit is any item of the query's class.
-    Paper: §4.1.1.
+    With classes as matches (CUB Captions) a hit is any item of the query's class. Paper: §4.1.1.
 
     >>> matches = Matches.from_pairs([0, 1], [2, 0], shape=(2, 3))
     >>> recall([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]], matches, 1)
@@ -58,8 +57,7 @@ def precision(ranked: Ranking | ArrayLike, matches: Matches, k: int) -> PerQuery
 def r_precision(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
     """The share of relevant items among the first R, where R = |τ(q)| is how many there are.
 
-    It is 1 exactly when all relevant items come before all wrong ones.
-    Paper: §4.1.1.
+    It is 1 exactly when all relevant items come before all wrong ones. Paper: §4.1.1.
 
     >>> r_precision([[0.1, 0.9, 0.5]], Matches.from_pairs([0, 0], [0, 1], shape=(1, 3)))
     array([0.5])
@@ -72,8 +70,7 @@ def r_precision(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
 def map_at_r(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
     """(1/R) Σ_{i≤R} P@i rel_i: the precision at each relevant item within the first R, over R.
 
-    Paper: §D (Table D.1).
-    Relation: at most r_precision, which ignores the order within the first R.
+    Paper: §D (Table D.1). Relation: at most r_precision, which ignores the order within the first R.
 
     >>> map_at_r([[0.1, 0.9, 0.5]], Matches.from_pairs([0, 0], [0, 2], shape=(1, 3)))
     array([0.25])
@@ -86,8 +83,7 @@ def map_at_r(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
 def median_rank(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
     """The rank, from 1, of each query's first relevant item; medR is the median of these values.
 
-    inf where a truncated ranking ends before the first relevant item.
-    Paper: §4.1.1 (COCO).
+    inf where a truncated ranking ends before the first relevant item. Paper: §4.1.1 (COCO).
 
     >>> median_rank([[0.1, 0.9, 0.5]], Matches.from_pairs([0, 0], [0, 2], shape=(1, 3)))
     array([2.])

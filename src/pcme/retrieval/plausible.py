@@ -15,12 +15,7 @@ from numpy.typing import ArrayLike
 
 from pcme.errors import ConfigError, DataError
 from pcme.retrieval.blocks import each_block, read_rows
-from pcme.retrieval.labels import (
-    binary_labels,
-    checked_radius,
-    hamming_factors,
-    require_equally_wide,
-)
+from pcme.retrieval.labels import binary_labels, checked_radius, hamming_factors, require_equally_wide
 from pcme.retrieval.metrics import PerQuery, checked_source, row_bytes
 from pcme.retrieval.ranking import Ranking, ids_of_keys, order_keys, top_ids
 
@@ -44,12 +39,11 @@ def pmrp(
 ) -> PerQuery:
     """Plausible-Match R-Precision: the mean over ζ of R-Precision with labels within Hamming ζ.
 
-    `within` holds the ζs; one number stands for itself. `drop_unlabelled` takes items without any
-    label out of the gallery, and makes queries without any NaN. A query that has no match under
-    one of the ζs is NaN too: its mean would be over other ζs than that of its neighbours.
-    Paper: §4.1.1; §C.1 for `drop_unlabelled`.
-    Differs: §C.1 says ζ = 2; §4.1.1 and the authors' code average ζ = 0, 1, 2, the default here.
-    Relation: ECCV Caption's PMRP is another one: ζ = 0, over the first min(R, 50).
+    `within` holds the ζs; one number stands for itself. `drop_unlabelled` takes items without any label out of the
+    gallery, and makes queries without any NaN. A query that has no match under one of the ζs is NaN too: its mean would
+    be over other ζs than that of its neighbours. Paper: §4.1.1; §C.1 for `drop_unlabelled`. Differs: §C.1 says ζ = 2;
+    §4.1.1 and the authors' code average ζ = 0, 1, 2, the default here. Relation: ECCV Caption's PMRP is another one: ζ
+    = 0, over the first min(R, 50).
 
     >>> pmrp([[0.9, 0.8, 0.1]], [[1, 0]], [[1, 0], [0, 1], [1, 1]], within=(0, 1))
     array([0.75])

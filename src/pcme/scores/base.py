@@ -176,20 +176,13 @@ class Score(ABC):
 
     @torch.no_grad()
     def topk(
-        self,
-        queries: Embedding,
-        gallery: Embedding,
-        *,
-        k: int,
-        exact: bool = True,
-        memory_limit: int = MEMORY_LIMIT,
+        self, queries: Embedding, gallery: Embedding, *, k: int, exact: bool = True, memory_limit: int = MEMORY_LIMIT
     ) -> Ranking:
         """The k best items of each query: the ids that the full matrix would give.
 
-        Scores that are (or are bounded by) a matrix product are shortlisted in single precision and
-        re-ranked exactly; a query is accepted only when the bound proves that nothing was missed,
-        else its list grows. `exact=False` drops the proof for the density scores (elk, overlap,
-        bhattacharyya), whose recall is measured in `make bench`.
+        Scores that are (or are bounded by) a matrix product are shortlisted in single precision and re-ranked exactly;
+        a query is accepted only when the bound proves that nothing was missed, else its list grows. `exact=False` drops
+        the proof for the density scores (elk, overlap, bhattacharyya), whose recall is measured in `make bench`.
         """
         require_comparable(queries, gallery)
         if not 1 <= k <= len(gallery):
@@ -226,12 +219,7 @@ class LiftedScore(Score, ABC):
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """One matrix product per block."""
-        return LiftedPlan(
-            self.pairs,
-            self.lift,
-            require_gaussian(self, queries),
-            require_gaussian(self, gallery),
-        )
+        return LiftedPlan(self.pairs, self.lift, require_gaussian(self, queries), require_gaussian(self, gallery))
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """Keys by the same product in single precision."""

@@ -244,11 +244,7 @@ def _first_only(log_p: Log, log_q: Log) -> Log:
     return only
 
 
-_PAIRWISE: dict[str, Callable[[Log, Log], Log]] = {
-    "and": np.add,
-    "or": _either,
-    "but not": _first_only,
-}
+_PAIRWISE: dict[str, Callable[[Log, Log], Log]] = {"and": np.add, "or": _either, "but not": _first_only}
 
 
 def _log_complement(log_p: Log) -> Log:

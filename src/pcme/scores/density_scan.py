@@ -38,11 +38,7 @@ class Density(Protocol):
 
 
 def combine(
-    score: Density,
-    m: Float[Tensor, "*n"],
-    log_sum: Float[Tensor, "*n"],
-    volume: Float[Tensor, "*n"],
-    dim: int,
+    score: Density, m: Float[Tensor, "*n"], log_sum: Float[Tensor, "*n"], volume: Float[Tensor, "*n"], dim: int
 ) -> Float[Tensor, "*n"]:
     """The score from its three sums."""
     alpha, beta, gamma = score.weights(dim)
@@ -57,11 +53,7 @@ class DensityPlan(Plan):
     """
 
     def __init__(
-        self,
-        score: Density,
-        queries: Gaussian,
-        gallery: Gaussian,
-        extent: overlap.Extent | None = None,
+        self, score: Density, queries: Gaussian, gallery: Gaussian, extent: overlap.Extent | None = None
     ) -> None:
         super().__init__(queries, gallery)
         self.score, self.left, self.right = score, queries, gallery
@@ -142,13 +134,7 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
         volume = (self.weights[2] * gaussian(items).log_volume()).float()
         return _Kept(tiles, volume, variance.amax(0))
 
-    def keys(
-        self,
-        queries: tuple[Array, Array],
-        items: Embedding,
-        kept: _Kept,
-        part: slice,
-    ) -> Float32[Tensor, "q n"]:
+    def keys(self, queries: tuple[Array, Array], items: Embedding, kept: _Kept, part: slice) -> Float32[Tensor, "q n"]:
         """Both sums in one pass over the tiles."""
         tiles = kept.tiles[part.start // compiled.TILE : -(-part.stop // compiled.TILE)]
         sums = compiled.kernel_sums(queries, tiles, len(items), torch.get_num_threads())
@@ -159,9 +145,8 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
     def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The score from the key, and from what two evaluations of the kernel may be off by.
 
-        A sum of D terms, four at a time, is off by less than D/4 + 16 half-units in the last place
-        of its size; M's size follows from the key, L lies between that of the query alone and that
-        beside the widest item.
+        A sum of D terms, four at a time, is off by less than D/4 + 16 half-units in the last place of its size; M's
+        size follows from the key, L lies between that of the query alone and that beside the widest item.
         """
         assert self._scaling is not None
         _, beta, gamma = self.weights

@@ -97,9 +97,7 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
         parts = [self._keep(items[i : i + step]) for i in range(0, len(items), step)]
         ends = [part.ends for part in parts if part.ends is not None]
         return _Kept(
-            torch.cat([part.own for part in parts]),
-            max(part.longest for part in parts),
-            _ends(ends) if ends else None,
+            torch.cat([part.own for part in parts]), max(part.longest for part in parts), _ends(ends) if ends else None
         )
 
     def keys(

@@ -6,11 +6,10 @@ An engine only proposes; the score itself decides. Two lifts serve all scores th
   Its L2 is the expected squared distance less the query's own spread: exact for `csd`, `csd_prob`
   and (without the last number) `mean`; nearly the order of `match_prob`.
 * *density*, for overlap and its kin. M + L (`kernels.overlap`) is no finite inner product, but
-  1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right for any query where the item's variance v₂ is the
-  usual one, v̄, and it separates; so does the logarithm. That is an inner product of 3D numbers,
-  most of which matter little: the directions in which the products of real queries and items vary
-  most are kept. Plain distances are useless here, and so are codes of a few bits: small differences
-  of large numbers decide (docs/science/ann.md has the measurements).
+  1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right for any query where the item's variance v₂ is the usual one, v̄, and it
+  separates; so does the logarithm. That is an inner product of 3D numbers, most of which matter little: the directions
+  in which the products of real queries and items vary most are kept. Plain distances are useless here, and so are codes
+  of a few bits: small differences of large numbers decide (docs/science/ann.md has the measurements).
 """
 
 from abc import ABC, abstractmethod
@@ -218,9 +217,7 @@ def _coefficients(frame: _Frame, queries: Gaussian) -> Float64[np.ndarray, "q c"
     return np.concatenate((*parts, np.full((len(mean), 1), gamma)), 1)
 
 
-def _roots(
-    moments: Float64[np.ndarray, "c c"],
-) -> tuple[Float64[np.ndarray, "c c"], Float64[np.ndarray, "c c"]]:
+def _roots(moments: Float64[np.ndarray, "c c"]) -> tuple[Float64[np.ndarray, "c c"], Float64[np.ndarray, "c c"]]:
     """(G, G^−T) with G Gᵀ = Q and a ridge relative to each column's own size."""
     size = np.sqrt(np.maximum(np.diag(moments), 1e-30))
     values, vectors = np.linalg.eigh(moments / np.outer(size, size) + RIDGE * np.eye(len(size)))

@@ -74,9 +74,7 @@ class MatchProbability(Score):
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """The analytic form (`pcme.kernels.analytic`)."""
         return analytic.log_match_pairs(
-            (queries.mean, queries.variance),
-            (gallery.mean, gallery.variance),
-            *self.scale_and_shift,
+            (queries.mean, queries.variance), (gallery.mean, gallery.variance), *self.scale_and_shift
         )
 
     @property

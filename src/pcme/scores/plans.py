@@ -74,8 +74,7 @@ Squash = Callable[[Float[Tensor, "*n"]], Float[Tensor, "*n"]]
 class Cost:
     """The cost of one gallery item and of one pair, read off the plan that computes a score.
 
-    Paper: Table 1 (space). Differs: sampling stores J vectors per item, O(JN); J² is its work, not
-    its space.
+    Paper: Table 1 (space). Differs: sampling stores J vectors per item, O(JN); J² is its work, not its space.
     """
 
     numbers: int
@@ -125,10 +124,7 @@ class PairsPlan(Plan):
     def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """[q, 1, D] against [g, D]."""
         left = normal(gaussian(self.queries)[rows])
-        return self.pairs(
-            Normal(left.mean[:, None], left.log_sigma[:, None]),
-            normal(gaussian(self.gallery)[columns]),
-        )
+        return self.pairs(Normal(left.mean[:, None], left.log_sigma[:, None]), normal(gaussian(self.gallery)[columns]))
 
     def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """[q, 1, D] against the gathered [q, m, D]."""

@@ -2,8 +2,7 @@
 
     write_page(gather("runs/aviary"), "report.html")
 
-`gather` computes a `RunReport` of plain values. `page` turns it into HTML without scripts, network
-or other files.
+`gather` computes a `RunReport` of plain values. `page` turns it into HTML without scripts, network or other files.
 """
 
 from pcme.showcase.gather import RunReport, gather

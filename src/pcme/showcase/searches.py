@@ -172,12 +172,7 @@ def _search(
 
 
 def _ranked(
-    model: Model,
-    items: Embedding,
-    kind: Kind,
-    ids: Sequence[str],
-    queries: Sequence[Query] | Embedding,
-    k: int,
+    model: Model, items: Embedding, kind: Kind, ids: Sequence[str], queries: Sequence[Query] | Embedding, k: int
 ) -> list[Hits]:
     """The hits of a model with several points per item, which no index holds, by its score."""
     if not isinstance(queries, Embedding):

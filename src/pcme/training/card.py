@@ -5,16 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from pcme.model.card import (
-    Figures,
-    bullets,
-    described,
-    metric_names,
-    percentages,
-    table,
-    usage,
-    vocabulary_limit,
-)
+from pcme.model.card import Figures, bullets, described, metric_names, percentages, table, usage, vocabulary_limit
 from pcme.training.runs import Run
 
 

@@ -126,9 +126,7 @@ def clean(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def flatten_optimiser(
-    state_dict: Mapping[str, object],
-) -> tuple[Packed, object]:
+def flatten_optimiser(state_dict: Mapping[str, object]) -> tuple[Packed, object]:
     """(tensors by name, not copied; all the rest, for JSON) of the state of a torch optimiser.
 
     >>> tensors, record = flatten_optimiser({"state": {0: {"step": 2, "mean": Tensor([1, 2])}}})

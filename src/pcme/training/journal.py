@@ -1,7 +1,6 @@
 """Journal: the values of every step, in metrics.jsonl and for TensorBoard.
 
-Both hold the same values. On resuming, entries after the checkpoint are dropped: they are written
-again.
+Both hold the same values. On resuming, entries after the checkpoint are dropped: they are written again.
 """
 
 import json

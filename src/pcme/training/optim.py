@@ -30,11 +30,10 @@ Named = Mapping[str, Shaped[Tensor, "..."]]
 class AdamP(torch.optim.Optimizer):
     """Adam that does not lengthen a weight which is normalised anyway.
 
-    The length of a weight w in front of a normalisation changes nothing but the size of the steps
-    that follow. Its gradient is orthogonal to it: where |cos(w, ∇)| < δ/√dim(w), for every row of w
-    or else for w as a whole, the part of Adam's step along w is removed, and the weight decay,
-    which elsewhere undoes the lengthening, is multiplied by `wd_ratio`. Parameters of fewer than
-    two axes take Adam's step. Weight decay is decoupled.
+    The length of a weight w in front of a normalisation changes nothing but the size of the steps that follow. Its
+    gradient is orthogonal to it: where |cos(w, ∇)| < δ/√dim(w), for every row of w or else for w as a whole, the part
+    of Adam's step along w is removed, and the weight decay, which elsewhere undoes the lengthening, is multiplied by
+    `wd_ratio`. Parameters of fewer than two axes take Adam's step. Weight decay is decoupled.
 
     Relation: Heo et al., "AdamP: Slowing Down the Slowdown for Momentum Optimizers on
     Scale-invariant Weights", ICLR 2021; the same numbers as its package `adamp`, to rounding.

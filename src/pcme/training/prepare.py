@@ -31,12 +31,7 @@ from pcme.training.runs import Reporter, Run
 
 
 def prepare_run(
-    recipe: Recipe,
-    out: Path,
-    data_root: Path | None,
-    workers: int,
-    strict: bool,
-    reporter: Reporter,
+    recipe: Recipe, out: Path, data_root: Path | None, workers: int, strict: bool, reporter: Reporter
 ) -> Run:
     """A run at its first step; `out` is its folder, made if need be."""
     dataset, problems = find_dataset(recipe, data_root), Problems(strict=strict)
@@ -138,10 +133,7 @@ def _contrastable(dataset: CaptionDataset, recipe: Recipe) -> CaptionDataset:
 
 def _require_fitting_vectors(recipe: Recipe, dataset: CaptionDataset) -> None:
     """Refuse vectors that the backbones do not take, and pixels where they take vectors."""
-    sides = (
-        ("image", recipe.image, dataset.image_vectors),
-        ("caption", recipe.caption, dataset.caption_vectors),
-    )
+    sides = (("image", recipe.image, dataset.image_vectors), ("caption", recipe.caption, dataset.caption_vectors))
     for side, chosen, stored in sides:
         wanted = chosen.params.get("features") if chosen.kind == "precomputed" else None
         given = None if stored is None else stored.width

@@ -101,10 +101,7 @@ class Run:
             size = min(sampling.batch_size, len(self.train_set.images))
             return ShuffledPairs(self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True)
         return OnePerClass(
-            self.train_set,
-            seed=seed,
-            classes_per_batch=sampling.classes_per_batch,
-            afresh=sampling.afresh,
+            self.train_set, seed=seed, classes_per_batch=sampling.classes_per_batch, afresh=sampling.afresh
         )
 
     @cached_property

@@ -30,10 +30,7 @@ def save(run: Run, optimiser: AdamP) -> None:
         "precision": run.precision.state(),
         "optimiser": groups,
     }
-    parts: dict[str, Mapping[str, Shaped[Tensor, ...]]] = {
-        "model": run.model.state_dict(),
-        "optimiser": tensors,
-    }
+    parts: dict[str, Mapping[str, Shaped[Tensor, ...]]] = {"model": run.model.state_dict(), "optimiser": tensors}
     if run.average is not None:
         parts["average"] = run.average.state()
     if run.probe is not None:

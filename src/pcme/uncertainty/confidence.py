@@ -46,8 +46,7 @@ class Basis:
 class Confidence:
     """Calibrated match probability, percentiles of σ, and the no-match rule of one model.
 
-    `pcme calibrate` fits it. It assumes that galleries are like the data it was fitted on, but for
-    the number of items.
+    `pcme calibrate` fits it. It assumes that galleries are like the data it was fitted on, but for the number of items.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -92,9 +91,8 @@ class Confidence:
     def answerable(self, best_p: float, *, gallery: int | None = None, false_alarm: float | None = None) -> bool:
         """Whether the best hit is good enough to say that something here matches.
 
-        `best_p` is calibrated; `gallery` is the number of items searched (default: as at
-        calibration). `false_alarm` is the share of queries without a match that pass (default: the
-        one chosen at calibration).
+        `best_p` is calibrated; `gallery` is the number of items searched (default: as at calibration). `false_alarm` is
+        the share of queries without a match that pass (default: the one chosen at calibration).
         """
         return bool(best_p >= self.presence.threshold(gallery, false_alarm))
 
@@ -107,11 +105,7 @@ class Confidence:
         return float(np.sum(p, dtype=np.float64))
 
     def threshold(
-        self,
-        *,
-        min_coverage: float | None = None,
-        max_risk: float | None = None,
-        by: Literal["p", "sigma"] = "p",
+        self, *, min_coverage: float | None = None, max_risk: float | None = None, by: Literal["p", "sigma"] = "p"
     ) -> Threshold:
         """The least best p (or the largest σ) to answer at, for a coverage or for a risk.
 

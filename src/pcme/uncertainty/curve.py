@@ -182,9 +182,7 @@ def _platt(counted: Histogram) -> Curve:
     return Curve((float(centre),), (float(found[1]),), slope)
 
 
-def _filled(
-    counted: Histogram,
-) -> tuple[Int64[np.ndarray, " b"], Int64[np.ndarray, " b"], Float64[np.ndarray, " b"]]:
+def _filled(counted: Histogram) -> tuple[Int64[np.ndarray, " b"], Int64[np.ndarray, " b"], Float64[np.ndarray, " b"]]:
     """(pairs, matching pairs, sum of log-odds) of the bins that are not empty."""
     held = counted.pairs > 0
     return counted.pairs[held], counted.matching[held], counted.total[held]

@@ -40,8 +40,7 @@ def halves(
 ) -> tuple[EvaluationSet, EvaluationSet]:
     """Divide the classes of a split at random in two halves, with their images and captions.
 
-    The second half then has classes that a fit on the first has not seen. A split without classes
-    is divided by images.
+    The second half then has classes that a fit on the first has not seen. A split without classes is divided by images.
     """
     count = len(dataset.images)
     if count < 2:

@@ -74,12 +74,7 @@ def observe(score: Score, pairs: EvaluationSet, *, seed: int = 0) -> Observation
 
 
 def fit(
-    score: Score,
-    pairs: EvaluationSet,
-    *,
-    model: str,
-    method: str = "isotonic",
-    false_alarm: float = FALSE_ALARM,
+    score: Score, pairs: EvaluationSet, *, model: str, method: str = "isotonic", false_alarm: float = FALSE_ALARM
 ) -> Confidence:
     """Fit the confidence of a model, given by its `fingerprint`, on an evaluation set."""
     seen = observe(score, pairs)

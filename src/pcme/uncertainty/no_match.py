@@ -17,14 +17,7 @@ from scipy.special import expit
 
 from pcme.errors import ConfigError, DataError
 from pcme.uncertainty.curve import log_odds
-from pcme.uncertainty.quantiles import (
-    Quantiles,
-    checked_share,
-    quantiles,
-    require_rising,
-    share_below,
-    value_at,
-)
+from pcme.uncertainty.quantiles import Quantiles, checked_share, quantiles, require_rising, share_below, value_at
 
 
 @dataclass(frozen=True)

@@ -82,11 +82,7 @@ class CalibrationReport:
 
 
 def assess(
-    confidence: Confidence,
-    score: Score,
-    pairs: EvaluationSet,
-    *,
-    unmatched: Embedding | None = None,
+    confidence: Confidence, score: Score, pairs: EvaluationSet, *, unmatched: Embedding | None = None
 ) -> CalibrationReport:
     """Assess a confidence; `unmatched` are captions that match none of the images."""
     raw, mapped, hits = _Accumulator(), _Accumulator(), BestHits()

@@ -3,17 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from pcme.data.aviary.attributes import (
-    ATTRIBUTES,
-    BACKGROUND,
-    BREAST,
-    COLOURS,
-    CROWN,
-    SHAPE,
-    SIZE,
-    WING,
-    facts_of,
-)
+from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, BREAST, COLOURS, CROWN, SHAPE, SIZE, WING, facts_of
 from pcme.data.aviary.drawing import PALETTE, draw
 from pcme.errors import ConfigError
 

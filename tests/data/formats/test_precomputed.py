@@ -132,11 +132,7 @@ def test_backbones_that_do_not_take_the_vectors_are_refused(tmp_path, changes, s
 def test_a_run_in_which_nothing_learns_is_refused(tmp_path):
     changes = ["image.features=6", "caption.features=6", "dim=6", 'method={"kind": "vse0"}']
     with pytest.raises(ConfigError, match='"vse0" has none'):
-        train(
-            recipes.get("vectors").changed(changes),
-            tmp_path / "run",
-            data_root=vectors(tmp_path / "data"),
-        )
+        train(recipes.get("vectors").changed(changes), tmp_path / "run", data_root=vectors(tmp_path / "data"))
 
 
 def test_pixels_where_vectors_are_wanted_are_refused(tmp_path):

@@ -138,12 +138,7 @@ def test_links_to_files_stay_inside(tmp_path):
     (root / "d.txt").write_text("z")
     dataset, problems = load(root)
     assert ids(dataset) == ["a.jpg"]
-    assert problems.counts == {
-        "image-outside": 1,
-        "image-without-captions": 1,
-        "duplicate-id": 1,
-        "row-malformed": 1,
-    }
+    assert problems.counts == {"image-outside": 1, "image-without-captions": 1, "duplicate-id": 1, "row-malformed": 1}
 
 
 def test_what_is_not_a_regular_file_is_not_opened(tmp_path):

@@ -46,14 +46,7 @@ def apart(one, other):
 
 @pytest.mark.parametrize(
     ("width", "height", "size"),
-    [
-        (640, 480, 224),
-        (480, 640, 224),
-        (100, 60, 224),
-        (500, 375, 64),
-        (2100, 2100, 224),
-        (7, 900, 32),
-    ],
+    [(640, 480, 224), (480, 640, 224), (100, 60, 224), (500, 375, 64), (2100, 2100, 224), (7, 900, 32)],
 )
 def test_scaling_agrees_with_pillow(width, height, size):
     image = textured(width, height)
@@ -374,11 +367,7 @@ def test_cutmix_takes_each_pixel_from_its_own_place():
 @unless_annotations_are_enforced
 def test_pictures_to_mix_must_fit():
     with pytest.raises(ShapeError, match=r"\(3, 4, 4\)"):
-        cutmix(
-            *(torch.zeros(3, n, n, dtype=torch.uint8) for n in (4, 5)),
-            0.5,
-            np.random.default_rng(0),
-        )
+        cutmix(*(torch.zeros(3, n, n, dtype=torch.uint8) for n in (4, 5)), 0.5, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("ratio", [-0.1, 1.1, math.nan])

@@ -129,10 +129,7 @@ def test_a_batch_is_its_rows_padded(sentences):
     vocab = Vocab.build(["a small bird with"])
     tokens = vocab.encode_batch(sentences)
     assert tokens.ids.dtype == tokens.lengths.dtype == torch.int64
-    assert tokens.ids.shape == (
-        len(sentences),
-        max((max(len(s), 1) + 2 for s in sentences), default=0),
-    )
+    assert tokens.ids.shape == (len(sentences), max((max(len(s), 1) + 2 for s in sentences), default=0))
     for words, row, length in zip(sentences, tokens.ids, tokens.lengths, strict=True):
         assert row[:length].tolist() == vocab.encode(words)
         assert (row[length:] == PAD).all()

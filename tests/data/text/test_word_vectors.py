@@ -151,12 +151,7 @@ def test_rows_are_the_vectors_of_the_words():
     assert matrix.shape == (9, 4)
     assert matrix.dtype == torch.float32
     first = len(SPECIALS)
-    for number, name in (
-        (first, "bird"),
-        (first + 2, "oclock"),
-        (first + 3, "and"),
-        (first + 4, "nest"),
-    ):
+    for number, name in ((first, "bird"), (first + 2, "oclock"), (first + 3, "and"), (first + 4, "nest")):
         np.testing.assert_array_equal(matrix[number].numpy(), vectors.table[vectors.rows[name]])
     assert (matrix[PAD] == 0).all()
     assert coverage == Coverage(found=4, total=5, running=11 / 15, missing=("wren",))

@@ -48,10 +48,7 @@ def test_a_model_without_a_tensor_is_not_theirs():
         (torch.ones(8).to_sparse(), "must be a dense tensor, got torch.sparse_coo"),
         (torch.ones(8, device="meta"), "must be a dense tensor, got .* on meta"),
         (torch.ones(1).expand(8), r"must be a dense tensor, got \[8\] from fewer numbers"),
-        (
-            torch.ones(8, dtype=torch.complex64),
-            "must have floating-point numbers, got torch.complex64",
-        ),
+        (torch.ones(8, dtype=torch.complex64), "must have floating-point numbers, got torch.complex64"),
         (torch.ones(8, dtype=torch.int64), "must have floating-point numbers, got torch.int64"),
         (torch.full((8,), torch.nan), "must be finite"),
         (torch.full((8,), 1e300, dtype=torch.float64), "must be finite"),

@@ -25,11 +25,7 @@ def test_sites_are_the_word_vectors_and_the_mask_their_lengths():
     network = made()
     features = network(IDS, LENGTHS)
     assert torch.equal(features.local, network.words.weight[IDS])
-    assert features.mask.tolist() == [
-        [True, True, True, True],
-        [True, True, True, False],
-        [True, True, False, False],
-    ]
+    assert features.mask.tolist() == [[True, True, True, True], [True, True, True, False], [True, True, False, False]]
 
 
 def test_mean_and_sigma_have_their_own_sentence_vectors():

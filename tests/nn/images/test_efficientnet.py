@@ -56,8 +56,7 @@ def test_features_are_those_of_the_package_when_it_pads_by_the_input(height, wid
 
 
 @pytest.mark.parametrize(
-    ("variant", "parameters", "blocks"),
-    [(0, 3_371_008, 16), (1, 4_135_680, 21), (2, 4_811_072, 21)],
+    ("variant", "parameters", "blocks"), [(0, 3_371_008, 16), (1, 4_135_680, 21), (2, 4_811_072, 21)]
 )
 def test_sizes(variant, parameters, blocks):
     network = create("efficientnet-lite", variant=variant, pretrained=False).build(Build(seeded())).eval()

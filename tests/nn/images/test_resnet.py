@@ -13,13 +13,7 @@ from pcme.nn.backbone import Build
 from pcme.nn.images import create
 from pcme.nn.images.resnet import ResNetwork
 
-BLOCKS = {
-    18: (2, 2, 2, 2),
-    34: (3, 4, 6, 3),
-    50: (3, 4, 6, 3),
-    101: (3, 4, 23, 3),
-    152: (3, 8, 36, 3),
-}
+BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 WITHOUT_FC = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032, 101: 42_500_160, 152: 58_143_808}
 
 
@@ -159,10 +153,7 @@ def without(state, *keys):
         (lambda s: without(s, "layer1.0.conv1.weight"), r"lacks layer1\.0\.conv1\.weight \(1 in"),
         (lambda s: without(s, "bn1.running_var"), r"lacks bn1\.running_var"),
         (lambda s: s | {"head.bias": torch.zeros(2)}, r"unknown head\.bias \(1 in all\)"),
-        (
-            lambda s: s | {"conv1.weight": torch.zeros(64, 3, 3, 3)},
-            r"wrong shape for conv1\.weight",
-        ),
+        (lambda s: s | {"conv1.weight": torch.zeros(64, 3, 3, 3)}, r"wrong shape for conv1\.weight"),
         (lambda s: official(34), r"unknown layer1\.2\.conv1\.weight, .*, \.\.\. \(96 in all\)"),
         (lambda s: official(50), r"lacks|unknown|wrong shape"),
         (lambda s: {"state_dict": s, "epoch": 3}, r"not a state dict, got state_dict, epoch"),

@@ -40,11 +40,7 @@ class LogisticObjective(Objective):
         self.log_scale = nn.Parameter(torch.tensor(method.scale).log())
 
     def forward(
-        self,
-        images: Gaussian,
-        captions: Gaussian,
-        matches: Bool[Tensor, "b b"],
-        generator: torch.Generator,
+        self, images: Gaussian, captions: Gaussian, matches: Bool[Tensor, "b b"], generator: torch.Generator
     ) -> Terms:
         """Two terms: match and sigma."""
         logits = 1 - self.log_scale.exp() * torch.cdist(images.mean, captions.mean, p=1)

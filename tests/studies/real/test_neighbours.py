@@ -13,10 +13,7 @@ from studies.real.neighbours import averaged
 
 def drawn(count=40, dim=6, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return Gaussian(
-        torch.randn(count, dim, generator=generator),
-        torch.randn(count, dim, generator=generator) / 4 - 1,
-    )
+    return Gaussian(torch.randn(count, dim, generator=generator), torch.randn(count, dim, generator=generator) / 4 - 1)
 
 
 def by_loop(items, count):

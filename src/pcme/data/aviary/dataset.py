@@ -184,11 +184,7 @@ class Aviary(Dataset):
         """The species of a split; more of one for training leave the others as they are."""
         order = numpy_stream(self.seed, "aviary", "species").permutation(SPECIES)
         test, val = self.test_species, self.test_species + self.val_species
-        numbers = {
-            "test": order[:test],
-            "val": order[test:val],
-            "train": order[-self.train_species :],
-        }
+        numbers = {"test": order[:test], "val": order[test:val], "train": order[-self.train_species :]}
         return species_facts(numbers[split])
 
 

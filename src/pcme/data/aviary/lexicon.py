@@ -1,8 +1,7 @@
 """The words for birds: what the writer chooses from and what the reader knows, in one place.
 
-No word, or pair of value and noun, means two things. "head" is no synonym of crown, because the
-cheeks have the colour of the breast; "floating" is none of swimming, because one can float in the
-air.
+No word, or pair of value and noun, means two things. "head" is no synonym of crown, because the cheeks have the colour
+of the breast; "floating" is none of swimming, because one can float in the air.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,12 +52,7 @@ WORDS: Mapping[int, Words] = MappingProxyType(
             (("short",), ("long",), ("hook",)),
         ),
         PATTERN: Words((("plain", "unmarked"), ("striped", "streaked"), ("spotted", "speckled")), _BREAST),
-        TAIL: Words(
-            (*_LENGTHS, ("forked", "split")),
-            ("tail",),
-            ("tailed",),
-            (("short",), ("long",), ("fork",)),
-        ),
+        TAIL: Words((*_LENGTHS, ("forked", "split")), ("tail",), ("tailed",), (("short",), ("long",), ("fork",))),
         SIZE: Words((("small", "little", "tiny"), ("large", "big", "huge")), ("bird",)),
     }
 )

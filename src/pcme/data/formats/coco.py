@@ -1,9 +1,8 @@
 """COCO Captions: the Karpathy splits, or the official annotation files as they are.
 
-With `dataset_coco.json` the splits are the protocol's: train (with restval) 113,287 images, val and
-test 5,000 each. Without it they are the official ones, as far as their files are there. Five
-captions of an image count; the few images that have more keep their first five, which is how the
-25,000 test captions of the 5K protocol come about.
+With `dataset_coco.json` the splits are the protocol's: train (with restval) 113,287 images, val and test 5,000 each.
+Without it they are the official ones, as far as their files are there. Five captions of an image count; the few images
+that have more keep their first five, which is how the 25,000 test captions of the 5K protocol come about.
 
 Labels for Plausible-Match R-Precision are the 80 object classes of the instances files, read for
 val and test (no measure needs them in training, and that file is 450 MB). Images without any object

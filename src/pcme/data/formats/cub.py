@@ -7,10 +7,9 @@ A caption matches every image of its class. Splits:
 * `seen`: held-out images of the 150 seen classes (1,754)
 * `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings
 
-The published list of seen-test images names 1,764, but ten of them are of unseen classes; those
-belong to `test`, where the authors' code has them too. Seen-test images are in no fold: settings
-are never chosen on a test image. Classes or images that are not there are reported, so a part of
-the dataset works like the whole.
+The published list of seen-test images names 1,764, but ten of them are of unseen classes; those belong to `test`, where
+the authors' code has them too. Seen-test images are in no fold: settings are never chosen on a test image. Classes or
+images that are not there are reported, so a part of the dataset works like the whole.
 
 Paper: §4.1, §C.1.
 """

@@ -47,9 +47,8 @@ _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.
 class Shards(Dataset):
     """WebDataset tar files on this machine.
 
-    `root` is a folder, one tar, or a pattern such as "data/shard-{000..009}.tar". Splits are the
-    folders train/, val/, test/ ... or beginnings of the names when every shard has one, otherwise
-    the samples' own "split", otherwise "all".
+    `root` is a folder, one tar, or a pattern such as "data/shard-{000..009}.tar". Splits are the folders train/, val/,
+    test/ ... or beginnings of the names when every shard has one, otherwise the samples' own "split", otherwise "all".
     """
 
     layout: ClassVar[str] = (

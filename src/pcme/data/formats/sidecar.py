@@ -28,8 +28,7 @@ _PROBED = 1000  # folders read before a tree counts as one without captioned ima
 class Sidecar(Dataset):
     """Your own images, each with a text file of captions beside it.
 
-    `classes` takes the name of an image's folder, below its split, as its class; `match="class"`
-    implies it.
+    `classes` takes the name of an image's folder, below its split, as its class; `match="class"` implies it.
     """
 
     layout: ClassVar[str] = "images with a text file beside each, one caption per line: a.jpg, a.txt"

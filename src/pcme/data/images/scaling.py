@@ -16,8 +16,7 @@ Box = tuple[int, int, int, int]
 def scale_box(image: Image.Image, box: Box, size: int) -> UInt8[np.ndarray, "3 size size"]:
     """The part of the image in the box, scaled to a square; a view of interleaved colours.
 
-    torch's kernel takes a third of the time of Pillow's, agrees with it within one grey level, and
-    releases the GIL.
+    torch's kernel takes a third of the time of Pillow's, agrees with it within one grey level, and releases the GIL.
     """
     # With these strides the kernel also writes pixels, not planes, and takes a third less time.
     part = torch.from_numpy(_part(image, box)).unsqueeze(0).permute(0, 3, 1, 2)

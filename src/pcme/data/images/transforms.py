@@ -46,11 +46,10 @@ class ImageTransform:
     colour `fill`; with probability `erasing` a rectangle of any size is filled (`erase`), so that σ
     learns from images that show little. Scaling is bilinear and antialiased.
 
-    Paper: §4.1 (Cutout 0.2), §C.2.
-    Differs: the paper calls 0.2 the erasing ratio; in the authors' code it is the probability of
-    random erasing with an area of 2 to 33 %, and so it is here. The centre crop is cut from the
-    image at whole pixels and then scaled, where torchvision scales the whole image first: less
-    work, and at most half a pixel of the original apart.
+    Paper: §4.1 (Cutout 0.2), §C.2. Differs: the paper calls 0.2 the erasing ratio; in the authors' code it is the
+    probability of random erasing with an area of 2 to 33 %, and so it is here. The centre crop is cut from the image at
+    whole pixels and then scaled, where torchvision scales the whole image first: less work, and at most half a pixel of
+    the original apart.
 
     >>> transform = ImageTransform.evaluation(size=64)
     >>> transform(Image.new("RGB", (640, 480), (200, 60, 40))).shape
@@ -116,10 +115,7 @@ class ImageTransform:
         return pixels
 
     def write(
-        self,
-        out: UInt8[Tensor, "3 size size"],
-        image: Image.Image,
-        generator: np.random.Generator | None = None,
+        self, out: UInt8[Tensor, "3 size size"], image: Image.Image, generator: np.random.Generator | None = None
     ) -> None:
         """Put the same pixels into `out`, their place in a batch."""
         if image.mode != "RGB":
@@ -193,15 +189,11 @@ def erase(
 
 
 def cutmix(
-    a: UInt8[Tensor, "3 h w"],
-    b: UInt8[Tensor, "3 h w"],
-    ratio: float,
-    generator: np.random.Generator,
+    a: UInt8[Tensor, "3 h w"], b: UInt8[Tensor, "3 h w"], ratio: float, generator: np.random.Generator
 ) -> tuple[UInt8[Tensor, "3 h w"], float]:
     """A copy of `a` with a rectangle of `b`, and the share of the area that is b's.
 
-    The rectangle is drawn as in `erase`; the share is exact, so it may differ a little from
-    `ratio`.
+    The rectangle is drawn as in `erase`; the share is exact, so it may differ a little from `ratio`.
 
     Paper: §4.4 (mixing).
     """
@@ -228,11 +220,7 @@ def _centred(width: int, height: int, outer_width: int, outer_height: int) -> Bo
 
 
 def _draw_box(
-    width: int,
-    height: int,
-    area: tuple[float, float],
-    ratio: tuple[float, float],
-    generator: np.random.Generator,
+    width: int, height: int, area: tuple[float, float], ratio: tuple[float, float], generator: np.random.Generator
 ) -> Box | None:
     """A box with a uniform share of the area, a log-uniform shape and a uniform place."""
     low, high = math.log(ratio[0]), math.log(ratio[1])

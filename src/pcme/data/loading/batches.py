@@ -41,10 +41,9 @@ class FeatureRows(Protocol):
 class Batch:
     """Pairs of a batch: row i of `images` goes with row i of `tokens`; `matches` has the truth.
 
-    `images` are pixels [b,3,h,w] (8-bit) or cached features [b,s,d]; `matches[i, j]` says whether
-    caption j is true of image i. `words` are the captions' words after augmentation; `step` is the
-    batch's place in its epoch, which counts batches that were left out. `vectors` [b,l,d] take the
-    place of the tokens where captions are given as vectors.
+    `images` are pixels [b,3,h,w] (8-bit) or cached features [b,s,d]; `matches[i, j]` says whether caption j is true of
+    image i. `words` are the captions' words after augmentation; `step` is the batch's place in its epoch, which counts
+    batches that were left out. `vectors` [b,l,d] take the place of the tokens where captions are given as vectors.
     """
 
     images: Shaped[Tensor, "b ..."]
@@ -179,8 +178,7 @@ def image_batches(
 ) -> Iterator[tuple[Int64[np.ndarray, " b"], UInt8[Tensor, "b 3 h w"]]]:
     """(indices, pixels) of all images in order, from `start` on; unusable ones are reported.
 
-    For evaluation, embedding and feature caches. A random transform takes `drawn(index)`, the
-    generator of each image.
+    For evaluation, embedding and feature caches. A random transform takes `drawn(index)`, the generator of each image.
     """
     chunks = [range(first, min(first + batch_size, len(images))) for first in range(start, len(images), batch_size)]
 

@@ -1,11 +1,10 @@
 """FeatureCache: a frozen backbone's features of a dataset's images, computed once.
 
-One folder per (images, transform, backbone): `features.npy` [n,s,d] in half precision, memory-
-mapped, `usable.npy` [n], and `manifest.json`, written last. Its name ends in a digest of all that
-the features depend on: the ids and stamps of the images (size and time of change of files), the
-transform and the number of its draw, and the backbone's own digest. A changed file or backbone has
-another digest, so stale features are never read. An interrupted computation resumes. The outputs of
-several stages of a backbone are computed in one pass.
+One folder per (images, transform, backbone): `features.npy` [n,s,d] in half precision, memory- mapped, `usable.npy`
+[n], and `manifest.json`, written last. Its name ends in a digest of all that the features depend on: the ids and stamps
+of the images (size and time of change of files), the transform and the number of its draw, and the backbone's own
+digest. A changed file or backbone has another digest, so stale features are never read. An interrupted computation
+resumes. The outputs of several stages of a backbone are computed in one pass.
 """
 
 import hashlib
@@ -35,9 +34,8 @@ from pcme.errors import ConfigError, FormatError, ShapeError
 class Stage:
     """A part of a backbone whose output is kept.
 
-    `backbone` is the digest of all that the output depends on, the stages before among it, for
-    example `digest_of_module(module)`; `encode` takes what the stage before gives, the first of
-    them 8-bit pixels.
+    `backbone` is the digest of all that the output depends on, the stages before among it, for example
+    `digest_of_module(module)`; `encode` takes what the stage before gives, the first of them 8-bit pixels.
     """
 
     backbone: str
@@ -68,8 +66,7 @@ class FeatureCache:
     ) -> "list[FeatureCache]":
         """Open the output of every stage of a backbone; missing ones are computed in one pass.
 
-        One draw of a random transform is kept per image, numbered by `view`.
-        `progress` is called after every batch.
+        One draw of a random transform is kept per image, numbered by `view`. `progress` is called after every batch.
         """
         if not transform.deterministic and view is None:
             raise ConfigError(

@@ -38,8 +38,7 @@ class Sampler(ABC):
 class ShuffledPairs(Sampler):
     """Every caption once per epoch in random order, or every image once with a new caption.
 
-    Two captions of one image may meet in a batch; the batch's match matrix knows.
-    Paper: §C.2 (COCO).
+    Two captions of one image may meet in a batch; the batch's match matrix knows. Paper: §C.2 (COCO).
     """
 
     dataset: CaptionDataset
@@ -74,10 +73,9 @@ class ShuffledPairs(Sampler):
 class OnePerClass(Sampler):
     """One pair of each class in every batch, or of `classes_per_batch` random classes.
 
-    Each class walks through its own pairs in random order, again and again; an epoch has as many
-    batches as would show every pair once if the classes were equally large. So the only positives
-    of a batch are its diagonal. Paper: §C.2 (CUB).
-    Differs: the authors draw each class's pair independently, so some are never seen.
+    Each class walks through its own pairs in random order, again and again; an epoch has as many batches as would show
+    every pair once if the classes were equally large. So the only positives of a batch are its diagonal. Paper: §C.2
+    (CUB). Differs: the authors draw each class's pair independently, so some are never seen.
     """
 
     dataset: CaptionDataset

@@ -29,11 +29,7 @@ class _Slot:
 
 
 def convert(
-    model: Model,
-    weights: Weights,
-    criterion: Weights,
-    rows: Sequence[int],
-    where: str,
+    model: Model, weights: Weights, criterion: Weights, rows: Sequence[int], where: str
 ) -> dict[str, Shaped[Tensor, "..."]]:
     """The state of `model` from theirs; `rows` says which of their words each of ours is."""
     own = model.state_dict()
@@ -64,10 +60,7 @@ def _slots(own: Weights) -> Iterator[tuple[str, _Slot]]:
     for theirs, ours in (("img_enc.", "images.heads."), ("txt_enc.", "captions.heads.")):
         for part, head in (("pie_net.", "mean."), ("uncertain_net.", "sigma.")):
             for inner, outer in (("w_1", "inner"), ("w_2", "outer")):
-                yield (
-                    f"{theirs}{part}attention.{inner}.weight",
-                    _Slot(f"{ours}{head}attention.{outer}.weight"),
-                )
+                yield (f"{theirs}{part}attention.{inner}.weight", _Slot(f"{ours}{head}attention.{outer}.weight"))
             yield from _layer(f"{theirs}{part}fc", f"{ours}{head}fc")
         yield from _layer(f"{theirs}pie_net.layer_norm", f"{ours}mean.norm")
     yield from _layer("img_enc.fc", "images.heads.mean.base")

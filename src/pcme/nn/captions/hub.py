@@ -1,7 +1,6 @@
 """Hub: any text tower of `transformers` as the caption backbone, with its own tokeniser.
 
-BERT-like encoders and the text sides of CLIP and SigLIP, by hub name or from a local folder:
-`pip install 'pcme[hub]'`.
+BERT-like encoders and the text sides of CLIP and SigLIP, by hub name or from a local folder: `pip install 'pcme[hub]'`.
 """
 
 from collections.abc import Sequence
@@ -125,9 +124,8 @@ class HubCaptions(CaptionNetwork):
 class Hub(CaptionBackbone):
     """A text tower of transformers: `source` is a hub name or a folder; frozen unless `train`.
 
-    `pool`: a caption's vector is the mean of its tokens, or what the tower pools and, as CLIP does,
-    projects to the images' space; "auto" is the latter for CLIP and SigLIP, and the former for all
-    others.
+    `pool`: a caption's vector is the mean of its tokens, or what the tower pools and, as CLIP does, projects to the
+    images' space; "auto" is the latter for CLIP and SigLIP, and the former for all others.
     """
 
     source: str

@@ -41,8 +41,7 @@ USUAL: dict[str, tuple[Colour, Colour]] = {
 class HubImages(ImageNetwork):
     """A vision tower; its sites are its patches (and class token), or its one pooled vector.
 
-    The vector is the projected one where the tower has a projection, as CLIP's: the caption's lies
-    in the same space.
+    The vector is the projected one where the tower has a projection, as CLIP's: the caption's lies in the same space.
     """
 
     def __init__(self, tower: Tower, sites: Sites, colours: tuple[Colour, Colour]) -> None:
@@ -95,9 +94,8 @@ class HubImages(ImageNetwork):
 class Hub(ImageBackbone):
     """A vision tower of transformers: `source` is a hub name or a folder; sites grid or vector.
 
-    Differs: images are scaled as for every other backbone (bilinear, short side as
-    `augment.resize` says), where some processors scale bicubically; the colours' statistics are the
-    processor's.
+    Differs: images are scaled as for every other backbone (bilinear, short side as `augment.resize` says), where some
+    processors scale bicubically; the colours' statistics are the processor's.
     """
 
     source: str

@@ -10,10 +10,7 @@ ATTENTION = (
     Row("μ alone", {**PCME, "sigma_attention": False}, paper="μ alone"),
     Row("both", PCME, paper="both"),
 )
-SQUASHED = (
-    Row("with", {**PCME, "sigma_squashed": True}, paper="with"),
-    Row("without", PCME, paper="without"),
-)
+SQUASHED = (Row("with", {**PCME, "sigma_squashed": True}, paper="with"), Row("without", PCME, paper="without"))
 BARS = Plot("bars", "R-Precision (%)")
 
 

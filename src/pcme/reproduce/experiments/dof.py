@@ -21,13 +21,4 @@ class DegreesOfFreedom(Experiment):
 
     where = "Table D.2"
     differs = "At test time J → ∞ instead of J = 7."
-    content = (
-        Table(
-            "PCME, J = 7",
-            ROWS,
-            (*PRECISIONS, *SIGMAS),
-            PRECISION_BARS,
-            paper.DEGREES,
-            claims=CLAIMS,
-        ),
-    )
+    content = (Table("PCME, J = 7", ROWS, (*PRECISIONS, *SIGMAS), PRECISION_BARS, paper.DEGREES, claims=CLAIMS),)

@@ -6,13 +6,7 @@ from pcme.reproduce.parts import DIRECTIONS, OURS, PCME
 ROWS = (Row("PCME, J = 7", PCME), *OURS)
 BINS = range(1, 11)
 TITLES = tuple(f"bin {n}" for n in BINS)
-CLAIM = Claim(
-    "R@1 is higher in the lower half of σ",
-    "PCME, J = 7",
-    "PCME, J = 7",
-    TITLES[:5],
-    than=TITLES[5:],
-)
+CLAIM = Claim("R@1 is higher in the lower half of σ", "PCME, J = 7", "PCME, J = 7", TITLES[:5], than=TITLES[5:])
 
 
 def _table(direction: str, title: str) -> Table:

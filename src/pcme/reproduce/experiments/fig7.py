@@ -29,7 +29,4 @@ class Figure7(Experiment):
         "Of 300 images and 300 captions. In training a share of images and captions is erased too, "
         "by any ratio; the paper's Cutout erases up to a third of an image."
     )
-    content = (
-        _table("erased", "Images, pixels erased"),
-        _table("replaced", "Captions, words made unknown"),
-    )
+    content = (_table("erased", "Images, pixels erased"), _table("replaced", "Captions, words made unknown"))

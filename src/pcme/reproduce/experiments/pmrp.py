@@ -3,12 +3,7 @@
 from pcme.reproduce.base import Claim, Column, Experiment, Plot, Row, Table, registry
 from pcme.reproduce.parts import DIRECTIONS, MEANS, OURS, PCME, pvse
 
-ROWS = (
-    Row("PVSE K = 2, HNM", pvse(2)),
-    Row("μ only", MEANS),
-    Row("PCME, J = 7", PCME),
-    OURS[1],
-)
+ROWS = (Row("PVSE K = 2, HNM", pvse(2)), Row("μ only", MEANS), Row("PCME, J = 7", PCME), OURS[1])
 RADII = ("ζ = 0", "ζ = 1", "ζ = 2")
 CLAIMS = (
     Claim("PCME is better than PVSE K = 2", "PCME, J = 7", "PVSE K = 2, HNM", ("mean",)),

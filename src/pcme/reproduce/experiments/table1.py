@@ -4,16 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pcme.reproduce import paper
-from pcme.reproduce.base import (
-    PAPER_SCORE,
-    Claim,
-    Column,
-    Experiment,
-    Row,
-    Scoring,
-    Table,
-    registry,
-)
+from pcme.reproduce.base import PAPER_SCORE, Claim, Column, Experiment, Row, Scoring, Table, registry
 from pcme.reproduce.parts import MEANS, PCME, PRECISION, PRECISION_BARS, PRECISIONS
 
 COLUMNS = (
@@ -50,10 +41,7 @@ ROWS = (
     Row("PCME: match probability, J = 7", PCME, scoring=PAPER_SCORE, paper="match prob"),
     Row("PCME: match probability, J → ∞", PCME),
 )
-OVERLAP_ROWS = (
-    *_by_every_score("overlap", OVERLAP, paper_rows=False),
-    Row("overlap: overlap, its own", OVERLAP),
-)
+OVERLAP_ROWS = (*_by_every_score("overlap", OVERLAP, paper_rows=False), Row("overlap: overlap, its own", OVERLAP))
 
 
 def _claim(text: str, above: str, below: str) -> Claim:
@@ -62,16 +50,8 @@ def _claim(text: str, above: str, below: str) -> Claim:
 
 JS = "Jeffreys (the paper's JS)"
 CLAIMS = (
-    _claim(
-        "trained with σ, ranked by means alone, it beats training without σ",
-        "mean alone",
-        "μ only: mean alone",
-    ),
-    _claim(
-        "the match probability ranks better than means alone",
-        "match probability, J = 7",
-        "PCME: mean alone",
-    ),
+    _claim("trained with σ, ranked by means alone, it beats training without σ", "mean alone", "μ only: mean alone"),
+    _claim("the match probability ranks better than means alone", "match probability, J = 7", "PCME: mean alone"),
     _claim("2-Wasserstein ranks better than ELK", "2-Wasserstein", "PCME: ELK"),
     _claim("ELK ranks better than JS", "ELK", f"PCME: {JS}"),
     _claim("JS ranks better than KL", JS, "PCME: KL(query ‖ item)"),

@@ -25,10 +25,7 @@ CLAIMS = (
     Claim("PVSE K = 2 is worse with HNM", "PVSE K = 2", "PVSE K = 2, HNM", PRECISION),
     Claim("PVSE K = 4 is worse with HNM", "PVSE K = 4", "PVSE K = 4, HNM", PRECISION),
 )
-PARTS = {
-    "unseen": ("Unseen classes", paper.CUB_UNSEEN),
-    "seen": ("New images of seen classes", paper.CUB_SEEN),
-}
+PARTS = {"unseen": ("Unseen classes", paper.CUB_UNSEEN), "seen": ("New images of seen classes", paper.CUB_SEEN)}
 
 
 @registry.register("table2")
