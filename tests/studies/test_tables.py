@@ -4,6 +4,7 @@ from importlib import import_module
 
 import pytest
 
+from studies import readme
 from studies.accuracy import __main__ as accuracy
 from studies.real.entries import STUDIES
 from studies.real.tables import tables as real_tables
@@ -34,6 +35,12 @@ def test_a_record_gives_the_tables_of_its_document(name, tmp_path):
 
 def test_the_record_of_accuracy_gives_its_page():
     assert accuracy.page(read_record(accuracy.RECORD)) == accuracy.DOCUMENT.read_text()
+
+
+def test_the_readme_shows_what_the_records_hold():
+    text = readme.DOCUMENT.read_text()
+    for mark, table in readme.tables().items():
+        assert f"<!-- {mark} -->\n{table}<!-- /{mark} -->" in text
 
 
 def test_every_mark_in_the_docs_is_written_by_a_study():

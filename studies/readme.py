@@ -1,0 +1,76 @@
+"""`python -m studies.readme`: the README's results, from the records of the studies and the paper's values."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pcme.reproduce.paper import CUB_UNSEEN
+from pcme.reproduce.reporting import read_results
+from studies.real.tables import RECORD as REAL
+from studies.tables import DOCS, markdown, read_record, write_tables
+from studies.truth.__main__ import RECORD as TRUTH
+
+DOCUMENT = DOCS.parent / "README.md"
+TRUTH_ROWS = {
+    "pcme, J = 7": "PCME, J = 7 samples, as in the paper",
+    "pcme, analytic": "PCME, analytic",
+    "**pcme-overlap**": "`pcme-overlap` (ours)",
+}
+TRUTH_COLUMNS = {
+    "sigma~matches": ("ρ of σ and matches", "+.2f"),
+    "r_precision t2i": ("R-Precision t2i", ".2f"),
+    "calibration error": ("calibration error", ".3f"),
+    "no-match auroc": ('"nothing matches", AUROC', ".2f"),
+}
+CUB_ROWS = {
+    "InfoNCE": ("InfoNCE, plain cosine", None),
+    "VSE0": ("VSE0", "VSE0"),
+    "PCME, J = 7": ("PCME, J = 7", "PCME"),
+    "PCME, analytic": ("PCME, analytic", None),
+    "**PCME, overlap**": ("`pcme-overlap`", None),
+}
+"""{row of the study: (its name in the README, its row in the paper's Table 2)}."""
+
+
+def tables() -> dict[str, str]:
+    """{mark: text} of the README."""
+    return {
+        "readme:truth": truth_table(read_record(TRUTH)["runs"]),
+        "readme:findings": findings(),
+        "readme:cub": cub_table(read_record(REAL)["cub"]),
+    }
+
+
+def truth_table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The means over the seeds on Aviary's test species."""
+    lines = []
+    for row, name in TRUTH_ROWS.items():
+        metrics = [run["test"] for run in runs if run["method"] == row]
+        means = {key: np.mean([values[key] for values in metrics]) for key in TRUTH_COLUMNS}
+        cells = [f"{means[key]:{form}}".replace("-", "−") for key, (_, form) in TRUTH_COLUMNS.items()]
+        lines.append([name, *cells])
+    return markdown(["method", *(title for title, _ in TRUTH_COLUMNS.values())], lines)
+
+
+def cub_table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """R-Precision on the unseen classes beside the paper's, in per cent."""
+    lines = []
+    for row, (name, printed) in CUB_ROWS.items():
+        metrics = [run["test"] for run in runs if run["row"] == row]
+        ours = [100 * np.mean([values[way]["r_precision"] for values in metrics]) for way in ("i2t", "t2i")]
+        paper = [CUB_UNSEEN.value(printed, f"{way} r_precision") for way in ("i2t", "t2i")] if printed else []
+        lines.append([name, " / ".join(f"{value:.1f}" for value in ours), " / ".join(map(str, paper))])
+    return markdown(["method", "CUB, part, frozen backbone", "the paper, CUB"], lines)
+
+
+def findings() -> str:
+    """How many of the paper's findings have the same sign on Aviary."""
+    results = read_results(DOCS / "results" / "reproduction")
+    means = [d.mean for result in results for table in result.tables for d in table.differences]
+    same = sum(mean > 0 for mean in means)
+    return f"Of the paper's {len(means)} findings, {same} have the same sign on Aviary, one seed each.\n"
+
+
+if __name__ == "__main__":
+    write_tables(DOCUMENT, tables())
