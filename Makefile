@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint bench truth clean
+.PHONY: help test annotations demo lint bench truth clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: lint ## Lint, types and the whole test suite
 	@$(BIN)/python -m pytest
+
+annotations: $(INSTALLED) ## The suite once more, with every type and shape annotation executed
+	@$(BIN)/python -m pytest -q -p tests.enforcing
 
 demo: $(INSTALLED) ## Train on drawn birds, evaluate on unseen species, search (about four minutes)
 	@$(BIN)/python -m pcme demo

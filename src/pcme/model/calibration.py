@@ -6,7 +6,7 @@ found through the registry, as scores and methods are.
 """
 
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float64
@@ -25,7 +25,7 @@ class Calibration(Protocol):
         """The log of it."""
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self | None:
+    def load(cls, folder: str | Path) -> "Calibration | None":
         """The calibration of the model in a folder; None where there is none."""
 
 

@@ -38,7 +38,7 @@ class Density(Protocol):
 
 
 def combine(
-    score: Density, m: Float[Tensor, "*n"], log_sum: Float[Tensor, "*n"], volume: Float[Tensor, "*n"], dim: int
+    score: Density, m: Float[Tensor, "*n"], log_sum: Float[Tensor, "*n"], volume: Float[Tensor, "*#n"], dim: int
 ) -> Float[Tensor, "*n"]:
     """The score from its three sums."""
     alpha, beta, gamma = score.weights(dim)

@@ -98,7 +98,7 @@ def log_odds(log_p: ArrayLike) -> Float64[np.ndarray, "*n"]:
         raise DataError(f"log_p: the log of a probability is at most 0, got {given.max()}.")
     with np.errstate(divide="ignore"):
         odds = given - np.log(-np.expm1(np.minimum(given, 0.0)))
-    return np.clip(odds, LOW, HIGH)
+    return np.asarray(np.clip(odds, LOW, HIGH))
 
 
 def fit_curve(counted: Histogram, method: str = "isotonic") -> Curve:

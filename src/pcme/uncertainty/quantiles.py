@@ -36,7 +36,7 @@ def share_below(stored: Quantiles, values: ArrayLike) -> Float64[np.ndarray, "*n
     # of equal quantiles np.interp finds the last, and from the other side the first
     upper = np.interp(given, grid, shares)
     lower = 1 - np.interp(-given, -grid[::-1], shares)
-    return (upper + lower) / 2
+    return np.asarray((upper + lower) / 2)
 
 
 def value_at(stored: Quantiles, share: float) -> float:

@@ -208,7 +208,7 @@ def _caption(seed: int, facts: Facts, said: Int64[np.ndarray, "m a"], ids: Lazy,
 
 def _absent_birds(
     gallery: Facts, count: int, generator: np.random.Generator
-) -> tuple[Facts, Bool[np.ndarray, "n a"]] | None:
+) -> tuple[Int64[np.ndarray, "count a"], Bool[np.ndarray, "count a"]] | None:
     """Facts of birds, and which of them to say, so that no image of the gallery satisfies them."""
     present = np.unique(gallery, axis=0)
     absent = [_absent_values(present[:, subset], subset) for subset in SUBSETS]

@@ -11,7 +11,7 @@ stay for recall and drop out of PMRP: see `CaptionDataset.labelled`.
 Paper: §4.1, §C.1.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -190,9 +190,7 @@ def _listed(document: Mapping[str, Any], folder: str, path: Path, problems: Prob
             problems.add("row-malformed", where, f"lacks {error}")
 
 
-def _captions_by_image(
-    document: Mapping[str, Sequence[Any]], path: Path, problems: Problems
-) -> dict[int, list[tuple[str, str]]]:
+def _captions_by_image(document: Mapping[str, Any], path: Path, problems: Problems) -> dict[int, list[tuple[str, str]]]:
     """{image id: [(annotation id, caption)]}, in file order."""
     found: dict[int, list[tuple[str, str]]] = {}
     for number, annotation in enumerate(document["annotations"]):
