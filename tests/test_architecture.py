@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
+import jaxtyping
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "pcme"
@@ -110,6 +111,10 @@ def own_module(dotted: str) -> str | None:
 def layer(module: str) -> int | None:
     top = module.partition(".")[0]
     return next((number for number, names in enumerate(LAYERS) if top in names), None)
+
+
+SHAPED = {name for name in dir(jaxtyping) if name[0].isupper()}
+COMPILED = {"kernels.compiled", "kernels.topk"}
 
 
 def unlisted(name: str, source: str) -> Iterator[str]:
@@ -328,3 +333,32 @@ def test_no_rule_sees_a_violation_where_there_is_none(name, source):
 def test_every_name_a_module_offers_resolves(name):
     module = import_module("pcme" if name == "__init__" else f"pcme.{name}")
     assert [offer for offer in module.__all__ if not hasattr(module, offer)] == []
+
+
+def shaped_and_bare(source: str) -> tuple[int, int]:
+    """How many annotations of tensors and arrays have a shape, and how many have none."""
+    counts = [0, 0]
+
+    def visit(node: ast.AST, shaped: bool) -> None:
+        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node).split(".")[-1] in ("Tensor", "ndarray"):
+            counts[not shaped] += 1
+        inside = isinstance(node, ast.Subscript) and ast.unparse(node.value) in SHAPED
+        for child in ast.iter_child_nodes(node):
+            visit(child, shaped or inside)
+
+    for node in ast.walk(ast.parse(source)):
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if annotation is not None:
+                visit(annotation, shaped=False)
+    return counts[0], counts[1]
+
+
+def test_tensors_and_arrays_are_annotated_with_their_shapes():
+    counts = [shaped_and_bare(source) for name, source in MODULES.items() if name not in COMPILED]
+    shaped, bare = map(sum, zip(*counts, strict=True))
+    assert shaped / (shaped + bare) >= 0.95
+
+
+def test_shapes_are_counted():
+    source = 'def f(x: Float[Tensor, "n"], y: np.ndarray | None) -> tuple[Tensor, Int[np.ndarray, "n"]]: ...'
+    assert shaped_and_bare(source) == (2, 2)
