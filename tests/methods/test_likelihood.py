@@ -120,5 +120,5 @@ def test_points_with_a_density_method_are_refused():
     images, captions = batch()
     points = captions.sample(2, torch.Generator().manual_seed(0))
     for method in ("analytic", "overlap"):
-        with pytest.raises(ShapeError, match='Points go with method="sampled"'):
+        with pytest.raises(ShapeError, match='method="sampled" for points'):
             pair_nll(images, points, EYE, scale=1.0, shift=1.0, method=method)

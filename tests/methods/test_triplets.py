@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pcme.methods.triplets import Triplets, best_cosine, excess, roles
+from pcme.methods.pvse import PVSE
+from pcme.methods.triplets import Triplets, best_cosine, excess
 from pcme.methods.vse import VSE0
 from pcme.nn.heads import linear
 from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, several, unit
@@ -14,9 +15,8 @@ from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, several
 NEGATIVES = ["all", "hardest", "semi-hard"]
 
 
-def triplets(negatives, positives="matches", warm_start=0.0, averaged=False):
-    method = VSE0(negatives=negatives, positives=positives, warm_start=warm_start)
-    return Triplets(method, averaged=averaged)
+def triplets(negatives, positives="matches", warm_start=0.0):
+    return Triplets(VSE0(negatives=negatives, positives=positives, warm_start=warm_start))
 
 
 def similarities(seed=0):
@@ -54,7 +54,8 @@ def test_the_loss_against_a_loop(negatives, positives):
 def test_averaged_divides_all_negatives_by_the_batch_and_one_by_nothing():
     similarity = similarities()
     for negatives, factor in (("all", 5), ("hardest", 1)):
-        sums, means = (triplets(negatives, averaged=a)(similarity, MATCHES) for a in (False, True))
+        options = {"negatives": negatives, "margin": 0.2, "warm_start": 0.0}
+        sums, means = (Triplets(cls(**options))(similarity, MATCHES) for cls in (VSE0, PVSE))
         assert math.isclose(sums.item(), factor * means.item())
 
 
@@ -84,19 +85,10 @@ def test_without_positives_or_negatives_there_is_nothing_to_learn(negatives, mat
 
 
 def test_an_anchor_weighs_the_same_however_many_positives_it_has():
-    row = torch.tensor([[0.3, 0.3, 0.3, 0.3, 0.4]])
-    one = torch.tensor([[True, False, False, False, False]])
-    four = torch.tensor([[True, True, True, True, False]])
-    negative = torch.tensor([[False, False, False, False, True]])
-    losses = [excess(row, p, negative, margin=0.2, negatives="all") for p in (one, four)]
+    row = torch.tensor([[0.4, 0.3, 0.3, 0.3, 0.3]])
+    positive = row == 0.3
+    losses = [excess(row[:, :n], positive[:, :n], margin=0.2, negatives="all") for n in (2, 5)]
     assert torch.allclose(*losses)
-
-
-def test_roles():
-    positive, negative = roles(MATCHES, "diagonal")
-    assert torch.equal(positive, torch.eye(5, dtype=torch.bool))
-    assert torch.equal(negative, ~positive)
-    assert roles(MATCHES, "matches")[0] is MATCHES
 
 
 def test_the_best_cosine_against_a_loop():

@@ -1,6 +1,6 @@
 """PCME as in the authors' code, for their checkpoints: log σ starts at 0 and has no bounds."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from pcme.methods.base import Method, registry
@@ -13,8 +13,8 @@ from pcme.nn.heads import HeadOptions
 class AuthorsPCME(Method):
     """PCME with the authors' σ head, which has no bounds; for imported checkpoints.
 
-    The soft bounds are so far out that σ itself would overflow first. They are powers of two: a
-    value that passes them loses no more than the rounding of a sum with 128.
+    The soft bounds are so far out that σ itself would overflow first. They are powers of two: a value that passes them
+    loses no more than the rounding of a sum with 128.
     """
 
     likelihood: Literal["sampled", "analytic"] = "sampled"
@@ -23,7 +23,7 @@ class AuthorsPCME(Method):
     shift: float = 10.0
 
     def __post_init__(self) -> None:
-        self._pcme()  # refuses wrong values
+        self.objective()  # refuses wrong values
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3."""
@@ -31,7 +31,4 @@ class AuthorsPCME(Method):
 
     def objective(self) -> SoftContrastive:
         """The loss, with the weights of the paper's CUB settings."""
-        return SoftContrastive(self._pcme())
-
-    def _pcme(self) -> PCME:
-        return PCME(likelihood=self.likelihood, samples=self.samples, scale=self.scale, shift=self.shift)
+        return SoftContrastive(PCME(**asdict(self)))
