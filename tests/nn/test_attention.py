@@ -26,13 +26,6 @@ def test_against_a_loop():
         assert torch.allclose(attention(sites, mask)[row], expected, atol=1e-12)
 
 
-def test_weights_sum_to_one_and_are_zero_on_padding():
-    mask = torch.tensor([[True, False, True]])
-    weights = made().weights(torch.randn(1, 3, 6, generator=generator(2)).double(), mask)
-    assert weights[0, 1] == 0
-    assert torch.allclose(weights.sum(), torch.tensor(1.0, dtype=torch.float64))
-
-
 def test_what_lies_under_the_mask_changes_nothing():
     sites = torch.randn(2, 3, 6, generator=generator(3), dtype=torch.float64)
     mask = torch.tensor([[True, True, False]] * 2)

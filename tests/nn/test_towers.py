@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from pcme import Gaussian, Points
-from pcme.nn.backbone import ImageNetwork
+from pcme.nn.backbone import Build, ImageNetwork
 from pcme.nn.captions.gru import WordGRU
 from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower, ImageTower
@@ -33,7 +33,7 @@ class Patches(ImageNetwork):
 def test_what_a_tower_gives(covariance, kind, width):
     options = HeadOptions(8, covariance=covariance)
     tower = ImageTower(Patches(), options, generator=generator())
-    words = WordGRU(torch.randn(9, 5), dim=8, generator=generator())
+    words = WordGRU(Build(generator(), 8, word_vectors=torch.randn(9, 5)))
     captions = CaptionTower(words, options, generator=generator())
     found = [tower(torch.rand(2, 3, 16, 16)), captions(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2]))]
     for items in found:
@@ -48,7 +48,7 @@ def test_what_a_tower_gives(covariance, kind, width):
 def test_a_tower_gives_several_points(count):
     options = HeadOptions(8, covariance="none", points=count)
     tower = ImageTower(Patches(), options, generator=generator())
-    words = WordGRU(torch.randn(9, 5), dim=8, generator=generator(), with_sigma=False)
+    words = WordGRU(Build(generator(), 8, with_sigma=False, word_vectors=torch.randn(9, 5)))
     captions = CaptionTower(words, options, generator=generator())
     for items in (
         tower(torch.rand(2, 3, 16, 16)),

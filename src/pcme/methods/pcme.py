@@ -11,7 +11,7 @@ Paper: Eq. (1)-(3), §3.2, §A.1, §C.2.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian
 from pcme.methods import likelihood
-from pcme.methods.base import GaussianMethod, SigmoidObjective, Terms, registry, require_gaussians
+from pcme.methods.base import GaussianMethod, Method, SigmoidObjective, Terms, registry, require_gaussians
 from pcme.methods.pairs import PairLoss, Truth, positive_pairs
 from pcme.methods.regularisers import breadth, effective_matches, kl_to_standard_normal, spread_fit, uniformity
 from pcme.nn.heads import Covariance, HeadOptions
@@ -74,6 +74,32 @@ class PCME(_SoftContrastiveMethod):
 
     kl_weight: float = 0.13
     uniformity_weight: float = 0.03
+
+
+@registry.register("pcme-authors")
+@dataclass(frozen=True)
+class AuthorsPCME(Method):
+    """PCME with the authors' σ head, which has no bounds; for imported checkpoints.
+
+    The soft bounds are so far out that σ itself would overflow first. They are powers of two: a value that passes them
+    loses no more than the rounding of a sum with 128.
+    """
+
+    likelihood: Literal["sampled", "analytic"] = "sampled"
+    samples: int = 7
+    scale: float = 10.0
+    shift: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.objective()  # refuses wrong values
+
+    def heads(self, dim: int) -> HeadOptions:
+        """The heads of Fig. 3; log σ starts at 0."""
+        return HeadOptions(dim, log_sigma=0.0, bounds=(-128.0, 128.0))
+
+    def objective(self) -> "SoftContrastive":
+        """The loss, with the weights of the paper's CUB settings."""
+        return SoftContrastive(PCME(**asdict(self)))
 
 
 @registry.register("pcme-mu")

@@ -44,6 +44,10 @@ class TripletMethod(Method, ABC):
         require("margin", self.margin > 0, "above 0", self.margin)
         require("warm_start", 0 <= self.warm_start < 1, "a share of the run from 0 to below 1", self.warm_start)
 
+    def objective(self) -> "TripletObjective":
+        """The loss."""
+        return TripletObjective(self)
+
 
 class Triplets(nn.Module):
     """The loss of an anchor, both directions added, mean over the batch; with a warm start.

@@ -10,19 +10,12 @@ Faghri et al. 2018 (VSE++, BMVC), sum and max of hinges; the baselines of the pa
 from dataclasses import dataclass
 
 from pcme.methods.base import PointMethod, registry
-from pcme.methods.triplets import Negatives, TripletMethod, TripletObjective
-
-
-@dataclass(frozen=True)
-class _RankingMethod(TripletMethod, PointMethod):
-    def objective(self) -> TripletObjective:
-        """The loss."""
-        return TripletObjective(self)
+from pcme.methods.triplets import Negatives, TripletMethod
 
 
 @registry.register("vse0")
 @dataclass(frozen=True)
-class VSE0(_RankingMethod):
+class VSE0(TripletMethod, PointMethod):
     """VSE0: cosines, and a margin of 0.2 over all negatives of the batch.
 
     Differs: the authors sum over the batch, here it is the mean over items (weights and clipping then do not depend on
@@ -33,7 +26,7 @@ class VSE0(_RankingMethod):
 
 @registry.register("vse++")
 @dataclass(frozen=True)
-class HardestNegatives(_RankingMethod):
+class HardestNegatives(TripletMethod, PointMethod):
     """VSE++: cosines, and a margin of 0.2 over the hardest negative of the batch.
 
     Differs: as `vse0`, and by a warm start. The authors have none and train for 30 epochs from a learning rate of 2e-4;

@@ -10,10 +10,7 @@ N = TypeVar("N", bound=nn.Module)
 
 
 def unset(make: Callable[[], N]) -> N:
-    """A network whose weights have memory but no values yet.
-
-    A layer made on a real device would draw its first weights from the global stream.
-    """
+    """A network whose weights have no values yet: on a real device a layer would draw them from the global stream."""
     with torch.device("meta"):
         network = make()
     return network.to_empty(device="cpu")
