@@ -101,41 +101,29 @@ def test_the_best_cosine_against_a_loop():
 
 
 def warming(steps=8):
-    """Half of a run of so many steps is warm."""
-    found = triplets("hardest", warm_start=0.5)
-    found.set_total_steps(steps)
-    return found
+    """An objective of which half a run of so many steps is warm."""
+    objective = VSE0(negatives="hardest", warm_start=0.5).objective()
+    objective.set_total_steps(steps)
+    return objective
 
 
-def test_it_goes_over_from_all_to_the_hardest():
+def test_it_is_a_share_of_the_run_and_goes_over_from_all_to_the_hardest():
     similarity = similarities()
     easy, hard = (triplets(n)(similarity, MATCHES).item() for n in ("all", "hardest"))
-    loss = warming()
-    assert loss.report() == {"hardest": 0.0}
-    assert [loss(similarity, MATCHES).item() for _ in range(6)] == [easy] * 4 + [hard] * 2
-    assert loss.report() == {"hardest": 1.0}
+    objective = warming()
+    assert objective.report() == {"hardest": 0.0}
+    assert [objective.triplets(similarity, MATCHES).item() for _ in range(6)] == [easy] * 4 + [hard] * 2
+    assert objective.report() == {"hardest": 1.0}
 
 
-def test_it_is_a_share_of_the_run_and_nothing_without_one():
-    loss = triplets("hardest", warm_start=0.5)
-    assert loss.counted == "hardest"
-    loss.set_total_steps(8)
-    assert (loss.counted, loss.warm_steps) == ("all", 4)
+def test_without_a_run_there_is_none():
+    assert triplets("hardest", warm_start=0.5).counted == "hardest"
 
 
 def test_only_training_counts_as_a_step():
-    loss = warming().eval()
+    loss = warming().triplets.eval()
     loss(similarities(), MATCHES)
     assert loss.steps.item() == 0
-
-
-def test_it_is_part_of_the_state():
-    loss, copy = warming(), warming()
-    for _ in range(4):
-        loss(similarities(), MATCHES)
-    assert copy.counted == "all"
-    copy.load_state_dict(loss.state_dict())
-    assert copy.counted == "hardest"
 
 
 def learned(warm_start):
@@ -155,11 +143,12 @@ def learned(warm_start):
         return x @ y.T
 
     optimiser = torch.optim.Adam([p for n in networks for p in n.parameters()], lr=0.1)
-    loss, own = triplets("hardest", "diagonal", warm_start), torch.eye(batch, dtype=torch.bool)
-    loss.set_total_steps(300)
+    objective = VSE0(negatives="hardest", positives="diagonal", warm_start=warm_start).objective()
+    objective.set_total_steps(300)
     values = []
     for _ in range(300):
-        value = loss(cosines(torch.randperm(count, generator=g)[:batch]), own)
+        similarity = cosines(torch.randperm(count, generator=g)[:batch])
+        value = objective.triplets(similarity, torch.eye(batch, dtype=torch.bool))
         optimiser.zero_grad()
         value.backward()
         optimiser.step()

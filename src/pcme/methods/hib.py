@@ -67,7 +67,7 @@ class WithinModality(SigmoidObjective):
         """The terms match and kl, of the chosen side or added for both."""
         left, right = require_gaussians("HIB", images, captions)
         chosen = {"images": [left], "captions": [right], "both": [left, right]}[self.method.side]
-        same = same_class(matches)
+        same = matches & matches.T  # each's caption is true of the other's image: by class, the class
         nlls = [self.pair_nll(items, items, same, generator) for items in chosen]
         terms = {
             "match": lambda: torch.stack([balanced(nll, same) for nll in nlls]).sum(),
@@ -83,11 +83,6 @@ class WithinModality(SigmoidObjective):
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
         return create("match_prob", **self.report())
-
-
-def same_class(matches: Bool[Tensor, "b b"]) -> Bool[Tensor, "b b"]:
-    """Whether items i and k match: each's caption is true of the other's image. By class, it is the class."""
-    return matches & matches.T
 
 
 def balanced(nll: Float[Tensor, "b b"], same: Bool[Tensor, "b b"]) -> Float[Tensor, ""]:

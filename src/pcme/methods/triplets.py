@@ -55,10 +55,10 @@ class Triplets(nn.Module):
     `negatives`: "all" of them are summed, the "hardest" alone counts, or the "semi-hard" one: the hardest that is still
     less similar than the positive (Schroff et al. 2015); an anchor without any counts nothing.
 
-    In the first part of a run, its share `warm_start`, all negatives count, and from then on the one alone: from random
-    weights the hardest negative pulls everything into one point, where the loss is twice the margin and has no slope
-    that leads out. It is a switch, as in VSE∞ (Chen et al. 2021), for the sum of all would drown the one in any blend
-    of the two. The count of steps is a buffer, so that a run resumes where it was.
+    In the first `warm_steps` all negatives count, and from then on the one alone: from random weights the hardest
+    negative pulls everything into one point, where the loss is twice the margin and has no slope that leads out. It is
+    a switch, as in VSE∞ (Chen et al. 2021), for in a blend the sum of all would drown the one. The steps are counted in
+    a buffer, so that a run resumes where it was.
     """
 
     steps: Tensor
@@ -67,10 +67,6 @@ class Triplets(nn.Module):
         super().__init__()
         self.method, self.warm_steps = method, 0
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-
-    def set_total_steps(self, steps: int) -> None:
-        """The warm start's share of a run of this many steps; without it, there is none."""
-        self.warm_steps = round(self.method.warm_start * steps)
 
     @property
     def counted(self) -> Negatives:
@@ -87,10 +83,6 @@ class Triplets(nn.Module):
         parts = [excess(*d, margin=self.method.margin, negatives=negatives).mean() for d in directions]
         share = 1 / len(matches) if self.method.averaged and self.method.negatives == "all" else 1.0
         return share * torch.stack(parts).sum()
-
-    def report(self) -> dict[str, float]:
-        """Whether the one negative counts alone by now."""
-        return {"hardest": float(self.counted != "all")} if self.warm_steps else {}
 
 
 class TripletObjective(Objective):
@@ -109,12 +101,12 @@ class TripletObjective(Objective):
         return create("mean")
 
     def set_total_steps(self, steps: int) -> None:
-        """The warm start is a share of it."""
-        self.triplets.set_total_steps(steps)
+        """The warm start is a share of the run; before this call there is none."""
+        self.triplets.warm_steps = round(self.method.warm_start * steps)
 
     def report(self) -> dict[str, float]:
-        """Whether the warm start is over."""
-        return self.triplets.report()
+        """Whether the warm start is over and one negative counts alone."""
+        return {"hardest": float(self.triplets.counted != "all")} if self.triplets.warm_steps else {}
 
 
 def excess(

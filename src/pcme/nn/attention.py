@@ -49,12 +49,7 @@ class SeveralAttentions(nn.Module):
 
 
 class LocalAttention(SeveralAttentions):
-    """One local attention. Paper: §3.2.1, Fig. 3 (a).
-
-    >>> attention = LocalAttention(8, generator=torch.Generator().manual_seed(0))
-    >>> attention(torch.ones(2, 5, 8), None).shape
-    torch.Size([2, 8])
-    """
+    """One local attention. Paper: §3.2.1, Fig. 3 (a)."""
 
     def __init__(self, features: int, *, generator: torch.Generator, hidden: int | None = None) -> None:
         super().__init__(features, 1, generator=generator, hidden=hidden)

@@ -5,10 +5,10 @@ parameters and whose `build` makes the network.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from pcme.core.checks import require
 from pcme.core.registry import Registry
 from pcme.data.text.tokens import Tokeniser
+
+N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,24 @@ def present(inputs: Shaped[Tensor, "b s ..."], lengths: Int64[Tensor, " b"]) -> 
 def full_lengths(inputs: Shaped[Tensor, "b s ..."]) -> Int64[Tensor, " b"]:
     """The lengths of captions without padding."""
     return torch.full((len(inputs),), inputs.shape[1], device=inputs.device)
+
+
+def unset(make: Callable[[], N]) -> N:
+    """A network whose weights have no values yet: on a real device a layer would draw them from the global stream."""
+    with torch.device("meta"):
+        network = make()
+    return network.to_empty(device="cpu")
+
+
+def draw_convolutions(
+    network: nn.Module, generator: torch.Generator, *, mode: Literal["fan_in", "fan_out"] = "fan_in"
+) -> None:
+    """Kaiming-normal convolutions (He et al. 2015), and batch norms at their start."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)
+        elif isinstance(module, nn.BatchNorm2d):
+            module.reset_parameters()
 
 
 Network = TypeVar("Network", bound=_Network, covariant=True)

@@ -1,9 +1,8 @@
 """Several bidirectional GRUs over the same words, run as one.
 
-The sentences are sorted by length and packed, so that step t works only on those that still have a
-word; the directions and the stacks are one batched product per step. The gradient is written out by
-hand: that of the weights is then one product over all steps, where automatic differentiation makes
-one per step. The result and its gradients are those of packed `nn.GRU`s.
+The sentences are sorted by length and packed, so that step t works only on those that still have a word; the directions
+and the stacks are one batched product per step. The gradient is written out by hand: that of the weights is then one
+product over all steps, where automatic differentiation makes one per step. The result is that of packed `nn.GRU`s.
 """
 
 import math
@@ -22,9 +21,8 @@ Gradient = Float[Tensor, "r ..."]
 class StackedBiGRU(nn.Module):
     """`stacks` independent one-layer bidirectional GRUs with `hidden` units per direction.
 
-    Both final states are read: the forward one after the last word, the backward one after the
-    first. Differs: the authors read the output at the last word, where the backward half has seen
-    nothing but `<end>` and is the same for every caption (docs/science/errata.md).
+    Both final states are read: the forward one after the last word, the backward one after the first. Differs: the
+    authors read the output at the last word, where the backward half has seen `<end>` alone (docs/science/errata.md).
 
     >>> gru = StackedBiGRU(3, 4, stacks=2, generator=torch.Generator().manual_seed(0))
     >>> gru(torch.ones(5, 7, 3), torch.tensor([7, 1, 3, 7, 2])).shape
@@ -38,8 +36,7 @@ class StackedBiGRU(nn.Module):
         bound = 1 / math.sqrt(hidden)
 
         def uniform(*shape: int) -> nn.Parameter:
-            values = torch.rand(*shape, generator=generator)
-            return nn.Parameter((2 * values - 1) * bound)
+            return nn.Parameter((2 * torch.rand(*shape, generator=generator) - 1) * bound)
 
         # Gates in the order of nn.GRU: reset, update, new.
         self.weight_ih = uniform(rows, 3 * hidden, inputs)

@@ -5,7 +5,7 @@ code of a repository is run.
 """
 
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from pcme.errors import ConfigError, DataError, FormatError, PcmeError
+from pcme.errors import ConfigError, DataError, FormatError
 
 Side = Literal["vision", "text"]
 
@@ -91,7 +91,10 @@ def load(source: str, side: Side) -> Tower:
     for name in unpooled:
         model.get_parameter(name).data.zero_()  # instead of the library's draw; nothing may use them
     model.config.architectures = [type(model).__name__]  # what `rebuild` goes by
-    return Tower(source, side, model.eval(), _why_unpooled(unpooled, report["unexpected_keys"], side))
+    reason = "its file has no weights for its pooling layer" if unpooled else None
+    if not unpooled and any(name.startswith(f"{PROJECTIONS[side]}.") for name in report["unexpected_keys"]):
+        reason = "its pooled vector needs a projection that transformers has in the whole model only"
+    return Tower(source, side, model.eval(), reason)
 
 
 def rebuild(folder: str, side: Side) -> Tower:
@@ -175,8 +178,6 @@ def _explained(source: str) -> Iterator[None]:
             f"{source}: cannot be loaded, got {reason}. Give a folder written by save_pretrained "
             "with safetensors, or a hub name and a connection."
         ) from error
-    except PcmeError:
-        raise
     except Exception as error:  # damaged files can make the library raise nearly anything
         reason = str(error).partition("\n")[0]
         raise FormatError(
@@ -219,14 +220,6 @@ def _classes(package: Any, config: Any) -> tuple[Any, Any]:  # noqa: ANN401
     known = type(config) in package.MODEL_MAPPING
     bare = package.AutoModel if known else getattr(package, f"{name}Model", package.AutoModel)
     return getattr(package, f"{name}ModelWithProjection", None), bare
-
-
-def _why_unpooled(missing: Sequence[str], dropped: Iterable[str], side: Side) -> str | None:
-    if missing:
-        return "its file has no weights for its pooling layer"
-    if any(name.startswith(f"{PROJECTIONS[side]}.") for name in dropped):
-        return "its pooled vector needs a projection that transformers has in the whole model only"
-    return None
 
 
 def _cut(module: nn.Module, layers: nn.Module) -> list[nn.Module]:

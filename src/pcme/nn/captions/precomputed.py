@@ -11,14 +11,7 @@ from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, G
 
 
 class PrecomputedCaptions(CaptionNetwork):
-    """Vectors of one width pass through, with their mean over tokens; it has nothing to train.
-
-    >>> network = PrecomputedCaptions(4)
-    >>> network(torch.ones(2, 4)).local.shape
-    torch.Size([2, 1, 4])
-    >>> network(torch.ones(2, 3, 4), torch.tensor([3, 1])).mask.tolist()
-    [[True, True, True], [True, False, False]]
-    """
+    """Vectors of one width pass through, with their mean over tokens; it has nothing to train."""
 
     projected = False
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from pcme.core.checks import require
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.weights import draw_convolutions, unset
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 
 class ConvNetwork(ImageNetwork):

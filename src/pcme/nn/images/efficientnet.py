@@ -21,8 +21,7 @@ from torch.nn import functional as F
 
 from pcme.core.checks import require_known
 from pcme.errors import ConfigError, FormatError
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.weights import draw_convolutions, unset
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 Variant = Literal[0, 1, 2]
 

@@ -11,12 +11,7 @@ from pcme.nn.backbone import Build, Given, ImageBackbone, ImageNetwork, image_ba
 
 
 class PrecomputedNetwork(ImageNetwork):
-    """The identity on features of one width; it has nothing to train.
-
-    >>> import torch
-    >>> PrecomputedNetwork(3)(torch.ones(1, 2, 3)).shape
-    torch.Size([1, 2, 3])
-    """
+    """The identity on features of one width; it has nothing to train."""
 
     def __init__(self, features: int) -> None:
         super().__init__()

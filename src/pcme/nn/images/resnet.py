@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 from pcme.core.checks import require_known
 from pcme.errors import FormatError
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.weights import draw_convolutions, unset
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 Depth = Literal[18, 34, 50, 101, 152]
 
@@ -100,15 +99,15 @@ class ResNetwork(ImageNetwork):
         inputs = [64, *(kind.expansion * width for width in WIDTHS)]
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.layer1, self.layer2, self.layer3, self.layer4 = map(
-            _stage, [kind] * 4, inputs, WIDTHS, repeats, (1, 2, 2, 2)
-        )
+        self.layer1 = _stage(kind, inputs[0], WIDTHS[0], repeats[0], stride=1)
+        self.layer2 = _stage(kind, inputs[1], WIDTHS[1], repeats[1], stride=2)
+        self.layer3 = _stage(kind, inputs[2], WIDTHS[2], repeats[2], stride=2)
+        self.layer4 = _stage(kind, inputs[3], WIDTHS[3], repeats[3], stride=2)
         self.features = inputs[4]
 
     def blocks(self) -> Sequence[nn.Module]:
         """The stem and the four stages."""
-        pooling = nn.MaxPool2d(3, stride=2, padding=1)
-        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), pooling)
+        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1))
         return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
 
 
