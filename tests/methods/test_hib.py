@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from pcme import methods
-from pcme.errors import ConfigError, ShapeError
+from pcme.errors import ConfigError
 from pcme.methods.hib import balanced
 from pcme.methods.regularisers import kl_to_standard_normal
-from tests.methods.batches import ALL, MATCHES, NONE, gaussians, generator, points
+from tests.helpers import generator
+from tests.methods.batches import ALL, MATCHES, NONE, gaussians
 
 
 def looped(items, drawn):
@@ -54,30 +55,6 @@ def test_an_item_alone_has_no_pairs():
     one = gaussians(n=1)
     terms = methods.create("hib").objective()(one, one, torch.ones(1, 1, dtype=torch.bool), generator())
     assert terms.values["match"].item() == 0
-
-
-@pytest.mark.parametrize("side", ["images", "captions"])
-def test_the_other_side_is_left_alone(side):
-    items = {"images": gaussians(seed=1), "captions": gaussians(seed=2)}
-    for part in items.values():
-        part.mean.requires_grad_()
-    objective = methods.create("hib", side=side).objective()
-    objective(items["images"], items["captions"], MATCHES, generator()).total.backward()
-    assert {name for name, part in items.items() if part.mean.grad is not None} == {side}
-
-
-def test_the_score_has_the_learned_scale_and_shift():
-    objective = methods.create("hib").objective()
-    with torch.no_grad():
-        objective.scale.fill_(4.0)
-    score = objective.score()
-    assert (score.scale, score.shift) == (4.0, 10.0)
-    assert objective.report() == {"scale": 4.0, "shift": 10.0}
-
-
-def test_points_are_refused():
-    with pytest.raises(ShapeError, match="Gaussians"):
-        methods.create("hib").objective()(points(), points(), MATCHES, generator())
 
 
 @pytest.mark.parametrize(
