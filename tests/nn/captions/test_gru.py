@@ -7,11 +7,7 @@ from pcme.errors import ConfigError
 from pcme.nn import captions
 from pcme.nn.backbone import Build
 from pcme.nn.captions.gru import WordGRU
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
+from tests.helpers import generator
 
 VECTORS = torch.randn(9, 5, generator=generator(1))
 

@@ -12,10 +12,7 @@ from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower
 from pcme.recipes import get
 from pcme.training.phases import trained_groups
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import generator
 
 
 def network(features=6):

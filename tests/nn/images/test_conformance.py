@@ -6,6 +6,7 @@ import torch
 
 from pcme.nn import images
 from pcme.nn.backbone import Build
+from tests.helpers import generator
 
 # The cheapest member of each family; a backbone that is not named here is built as it is.
 PARAMS = {
@@ -20,17 +21,13 @@ everywhere = pytest.mark.parametrize("name", OWN)
 of_pixels = pytest.mark.parametrize("name", [name for name in OWN if name != "precomputed"])
 
 
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
-
-
 def built(name, seed=0):
-    return images.create(name, **PARAMS.get(name, {})).build(Build(seeded(seed)))
+    return images.create(name, **PARAMS.get(name, {})).build(Build(generator(seed)))
 
 
 def batch(name, count, height=64, width=64):
     shape = (6, 24) if name == "precomputed" else (3, height, width)
-    return torch.randn(count, *shape, generator=seeded(5))
+    return torch.randn(count, *shape, generator=generator(5))
 
 
 def bits(network):

@@ -12,13 +12,10 @@ from pcme.errors import ConfigError, FormatError
 from pcme.nn.backbone import Build
 from pcme.nn.images import create
 from pcme.nn.images.resnet import ResNetwork
+from tests.helpers import generator
 
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 WITHOUT_FC = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032, 101: 42_500_160, 152: 58_143_808}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def convolutions(depth):
@@ -41,7 +38,7 @@ def convolutions(depth):
 
 def official(depth, *, counters=True, fc=True):
     """A state dict with the keys of an official file, and weights of our own."""
-    g, state = seeded(depth), {}
+    g, state = generator(depth), {}
     for name, norm, shape in convolutions(depth):
         spread = (2 / (shape[1] * shape[2] ** 2)) ** 0.5
         state[f"{name}.weight"] = spread * torch.randn(shape, generator=g)
@@ -101,7 +98,7 @@ def test_it_has_the_official_parameters(depth):
 
 @pytest.mark.parametrize(("depth", "features"), [(18, 512), (50, 2048)])
 def test_224_pixels_make_49_sites(depth, features):
-    network = create("resnet", depth=depth).build(Build(seeded())).eval()
+    network = create("resnet", depth=depth).build(Build(generator())).eval()
     with torch.no_grad():
         assert network(torch.zeros(1, 3, 224, 224)).shape == (1, 49, features)
     assert network.features == features
@@ -115,8 +112,8 @@ def test_the_normalisation_is_that_of_imagenet():
 @pytest.mark.parametrize("depth", [18, 50])
 def test_features_are_those_of_the_functional_network(depth, saved):
     state = official(depth)
-    network = create("resnet", depth=depth, weights=saved(state)).build(Build(seeded())).double().eval()
-    x = torch.randn(2, 3, 70, 96, generator=seeded(1), dtype=torch.float64)
+    network = create("resnet", depth=depth, weights=saved(state)).build(Build(generator())).double().eval()
+    x = torch.randn(2, 3, 70, 96, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         torch.testing.assert_close(network(x), functional(state, depth, x), rtol=1e-9, atol=1e-9)
 
@@ -131,12 +128,12 @@ def test_files_of_every_kind_load_the_same(saved, tmp_path):
         str(saved(state, "named by a string.pth")),
     ]
     for file in files:
-        own = create("resnet", depth=18, weights=file).build(Build(seeded())).state_dict()
+        own = create("resnet", depth=18, weights=file).build(Build(generator())).state_dict()
         assert all(torch.equal(own[key], state[key]) for key in own)
 
 
 def test_a_file_without_counters_or_classifier_loads_and_draws_nothing(saved):
-    path, g = saved(official(18, counters=False, fc=False)), seeded()
+    path, g = saved(official(18, counters=False, fc=False)), generator()
     before = g.get_state()
     network = create("resnet", depth=18, weights=path).build(Build(g))
     assert network.bn1.num_batches_tracked == 0
@@ -164,7 +161,7 @@ def without(state, *keys):
 def test_other_contents_are_a_format_error(change, message, saved):
     path = saved(change(official(18)))
     with pytest.raises(FormatError, match=message) as caught:
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+        create("resnet", depth=18, weights=path).build(Build(generator()))
     assert str(path) in str(caught.value)
 
 
@@ -174,7 +171,7 @@ def test_bytes_that_are_no_weights_are_a_format_error(name, content, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(FormatError, match=name):
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+        create("resnet", depth=18, weights=path).build(Build(generator()))
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.999])
@@ -183,13 +180,13 @@ def test_a_file_that_was_cut_off_is_a_format_error(kept, saved):
     content = path.read_bytes()
     path.write_bytes(content[: int(kept * len(content))])
     with pytest.raises(FormatError, match="damaged"):
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+        create("resnet", depth=18, weights=path).build(Build(generator()))
 
 
 @pytest.mark.parametrize("name", ["absent.pth", "absent.safetensors", "."])
 def test_a_path_that_cannot_be_read_is_a_format_error(name, tmp_path):
     with pytest.raises(FormatError, match="cannot be read"):
-        create("resnet", depth=18, weights=tmp_path / name).build(Build(seeded()))
+        create("resnet", depth=18, weights=tmp_path / name).build(Build(generator()))
 
 
 class Trap:
@@ -204,7 +201,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
     trace, path = tmp_path / "trace", tmp_path / "weights.pth"
     path.write_bytes(pickle.dumps(Trap(trace)))
     with pytest.raises(FormatError, match="not a file of tensors alone"):
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+        create("resnet", depth=18, weights=path).build(Build(generator()))
     assert not trace.exists()
 
 
