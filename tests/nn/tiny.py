@@ -6,6 +6,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from pcme.nn import captions, images
+from pcme.nn.backbone import Build
+from tests.helpers import generator
+
 HIDDEN = {
     "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
 }  # fmt: skip
@@ -125,6 +129,17 @@ def tokeniser():
         tokenizer_object=words, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
         unk_token="<unk>", model_max_length=9,
     )  # fmt: skip
+
+
+IMAGE_TOWERS = (clip, siglip, vit, dinov2, convnext, resnet)
+CAPTION_TOWERS = (clip, siglip, bert)
+COLOURS = ([0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
+
+
+def built(side, folder, **params):
+    """The hub backbone of a side ("image" or "caption") with the tower in a folder."""
+    kinds = {"image": images, "caption": captions}
+    return kinds[side].create("hub", source=str(folder), **params).build(Build(generator(), 8)).eval()
 
 
 def saved(make, folder, *, seed=0, words=False, colours=None):
