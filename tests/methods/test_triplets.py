@@ -42,12 +42,6 @@ def test_averaged_divides_all_negatives_by_the_batch_and_one_by_nothing():
         assert math.isclose(sums.item(), factor * means.item())
 
 
-@pytest.mark.parametrize("negatives", NEGATIVES)
-def test_gradients_are_those_of_finite_differences(negatives):
-    similarity = similarities().requires_grad_()
-    assert torch.autograd.gradcheck(lambda s: triplets(negatives)(s, MATCHES), similarity)
-
-
 @pytest.mark.parametrize("matches", [NONE, ALL], ids=["no positives", "no negatives"])
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_without_positives_or_negatives_there_is_nothing_to_learn(negatives, matches):

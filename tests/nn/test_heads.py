@@ -24,23 +24,18 @@ def test_the_mean_is_that_of_figure_3():
     assert torch.allclose(head(local, pooled, None), expected, atol=1e-6)
 
 
-def test_a_given_mean_is_the_vector_and_starts_with_its_cosines():
+def test_given_means_are_the_vectors_about_the_centre_of_what_was_trained_on():
     head = GivenMean(5, HeadOptions(5, means_given=True)).eval()
-    local, pooled = inputs()
-    assert torch.allclose(head(local, 3 * pooled, None), head(local, pooled, None))
-    assert torch.allclose(head(local, pooled, None), F.normalize(pooled, dim=1))
-
-
-def test_given_means_lie_about_the_centre_of_what_was_trained_on():
-    head = GivenMean(5, HeadOptions(5, means_given=True))
     parts = [inputs(seed, batch) for seed, batch in ((1, 3), (2, 7))]
+    units = [F.normalize(pooled, dim=1) for _, pooled in parts]
+    assert torch.allclose(head(parts[0][0], 3 * parts[0][1], None), units[0]), "untrained, with its own cosines"
+    head.train()
     for local, pooled in parts:
         head(local, pooled, None)
     head.eval()
-    everything = F.normalize(torch.cat([pooled for _, pooled in parts]), dim=1)
-    assert torch.allclose(head.centre, everything.mean(0), atol=1e-6)
-    found = head(*parts[1], None)
-    assert torch.allclose(found, F.normalize(everything[3:] - everything.mean(0), dim=1), atol=1e-6)
+    centre = torch.cat(units).mean(0)
+    assert torch.allclose(head.centre, centre, atol=1e-6)
+    assert torch.allclose(head(*parts[1], None), F.normalize(units[1] - centre, dim=1), atol=1e-6)
 
 
 @pytest.mark.parametrize(("pooled", "points"), [(6, 1), (5, 2)])
@@ -50,13 +45,16 @@ def test_vectors_that_cannot_be_means_are_refused(pooled, points):
         GivenMean(pooled, options)
 
 
-def test_log_sigma_is_a_plain_sum_about_its_start():
-    options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0))
+@pytest.mark.parametrize("squashed", [False, True])
+def test_log_sigma_is_a_plain_sum_about_its_start(squashed):
+    """Squashed, it has the sigmoid and the norm."""
+    options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0), sigma_squashed=squashed)
     head = SigmaHead(HeadSizes(6, 5), options, generator())
     local, spread = inputs()
     base = spread @ head.base.weight.T + head.base.bias
     seen = head.attention(local, None) @ head.fc.weight.T + head.fc.bias
-    assert torch.allclose(head(local, spread, None), base + seen - 3.0, atol=1e-5)
+    expected = F.layer_norm(base + torch.sigmoid(seen), (8,)) if squashed else base + seen
+    assert torch.allclose(head(local, spread, None), expected - 3.0, atol=1e-5)
 
 
 def test_a_sentence_vector_is_the_base_itself():
@@ -70,14 +68,6 @@ def test_isotropic_has_one_number_an_item():
     for project, width in ((True, 5), (False, 8)):
         head = SigmaHead(HeadSizes(6, width, project=project), options, generator())
         assert head(*inputs(pooled=width), None).shape == (3, 1)
-
-
-def test_squashed_has_the_sigmoid_and_the_norm():
-    options = HeadOptions(8, sigma_squashed=True, log_sigma=-3.0, bounds=(-90.0, 90.0))
-    head = SigmaHead(HeadSizes(6, 5), options, generator())
-    local, spread = inputs()
-    inner = head.base(spread) + torch.sigmoid(head.fc(head.attention(local, None)))
-    assert torch.allclose(head(local, spread, None), F.layer_norm(inner, (8,)) - 3.0, atol=1e-5)
 
 
 def test_without_attention_the_sites_do_not_matter():

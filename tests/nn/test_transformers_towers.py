@@ -18,7 +18,7 @@ SAVED = [
 ]
 
 
-@pytest.mark.parametrize(("side", "make", "params"), SAVED, ids=lambda x: getattr(x, "__name__", str(x)))
+@pytest.mark.parametrize(("side", "make", "params"), SAVED, ids=lambda x: tiny.name(x) if callable(x) else str(x))
 def test_a_model_is_saved_and_loaded_without_its_source(tmp_path, side, make, params):
     source = tmp_path / "tower"
     tiny.saved(make, source, words=True, colours=tiny.COLOURS)

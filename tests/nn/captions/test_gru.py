@@ -35,11 +35,6 @@ def test_mean_and_sigma_have_their_own_sentence_vectors():
     assert torch.equal(alone.pooled, alone.spread)
 
 
-def test_padding_ids_do_not_matter():
-    wider = torch.cat([IDS, torch.zeros(3, 2, dtype=torch.long)], 1)
-    assert torch.equal(made()(IDS, LENGTHS).pooled, made()(wider, LENGTHS).pooled)
-
-
 def test_the_given_vectors_are_copied_not_shared():
     with torch.no_grad():
         made().words.weight.zero_()

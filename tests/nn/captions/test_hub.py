@@ -11,7 +11,7 @@ from pcme.nn import captions
 from tests.nn import tiny
 
 build = partial(tiny.built, "caption")
-every_tower = pytest.mark.parametrize("make", tiny.CAPTION_TOWERS, ids=lambda make: make.__name__)
+every_tower = pytest.mark.parametrize("make", tiny.CAPTION_TOWERS, ids=tiny.name)
 SENTENCES = ["a red bird", "a blue bird with a long bill .", "bird"]
 
 

