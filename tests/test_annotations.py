@@ -11,7 +11,7 @@ FILES = (
     "nn/test_attention", "nn/test_heads",
     "nn/test_towers", "nn/images/test_convnet", "nn/captions/test_gru", "methods/test_vse",
     "methods/test_pvse", "methods/test_infonce", "methods/test_triplets", "methods/test_pcme",
-    "methods/test_pcmepp", "methods/test_mixing", "data/loading/test_batches",
+    "methods/test_pcmepp", "methods/test_mixing", "methods/test_regularisers", "data/loading/test_batches",
 )  # fmt: skip
 WRONG_ON_PURPOSE = "refused or wrong_input"
 SLOW = "gradcheck or warm_start"

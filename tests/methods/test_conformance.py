@@ -10,6 +10,7 @@ import torch
 from pcme import methods
 from pcme.errors import ShapeError
 from pcme.methods.base import Method, SigmoidObjective
+from pcme.nn.heads import HeadOptions
 from pcme.scores.base import Score
 from tests.helpers import generator
 from tests.methods.batches import ALL, MATCHES, NONE, embedded, points, tensors
@@ -32,6 +33,11 @@ def test_its_first_line_says_what_it_is(name):
     cls = methods.registry.get(name)
     assert cls.__doc__ != inspect.getdoc(Method)
     assert len(methods.registry.summary(name)) > 10
+
+
+def test_the_heads_are_the_papers():
+    assert methods.create("pcme").heads(8) == HeadOptions(8)
+    assert methods.create("infonce").heads(8) == HeadOptions(8, covariance="none")
 
 
 @every_method

@@ -43,6 +43,7 @@ def test_the_loss_against_a_loop(positives):
 def test_the_temperature_is_learned_and_capped_but_can_come_back():
     images = points(seed=1)
     objective = methods.create("infonce", positives="diagonal").objective()
+    assert methods.create("infonce", largest_scale=14.3).objective().report() == objective.report()
     assert objective.report() == {"scale": pytest.approx(1 / 0.07)}
     with torch.no_grad():
         objective.log_scale.fill_(9.0)
@@ -60,7 +61,7 @@ def test_without_positives_or_negatives(matches):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": 0.0}, {"temperature": 0.001}, {"largest_scale": 0.0}, {"positives": "all"}]
+    "wrong", [{"temperature": 0.0}, {"largest_scale": 14.0}, {"largest_scale": 0.0}, {"positives": "all"}]
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
