@@ -10,7 +10,7 @@ from tests.helpers import generator
 
 
 @pytest.mark.parametrize(("height", "width", "sites"), [(16, 16, 4), (64, 64, 64), (64, 96, 96), (17, 20, 9)])
-def test_three_blocks_halve_the_picture_and_the_last_does_not(height, width, sites):
+def test_three_blocks_halve_the_image_and_the_last_does_not(height, width, sites):
     network = create("convnet").build(Build(generator())).eval()
     assert network(torch.zeros(1, 3, height, width)).shape == (1, sites, 192)
 
