@@ -19,12 +19,16 @@ unless_annotations_are_enforced = pytest.mark.skipif(
 )
 
 
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
 def random_gaussians(n, dim, *, seed, log_sigma=-3.6, spread=0.3, dtype=torch.float32):
     """n Gaussians with unit-norm means and log_sigma ~ N(log_sigma, spread²), one per dimension."""
-    generator = torch.Generator().manual_seed(seed)
-    mean = torch.randn(n, dim, generator=generator, dtype=torch.float64)
+    g = generator(seed)
+    mean = torch.randn(n, dim, generator=g, dtype=torch.float64)
     mean = mean / mean.norm(dim=1, keepdim=True)
-    noise = torch.randn(n, dim, generator=generator, dtype=torch.float64)
+    noise = torch.randn(n, dim, generator=g, dtype=torch.float64)
     return Gaussian(mean.to(dtype), (log_sigma + spread * noise).to(dtype))
 
 

@@ -4,21 +4,12 @@ import torch
 
 from pcme import Gaussian, Points
 from pcme.nn.heads import SeveralPoints
+from tests.helpers import generator
 
 MATCHES = torch.tensor(
-    [
-        [True, True, False, False, False],
-        [True, True, False, False, False],
-        [False, True, True, False, False],
-        [False, False, False, True, False],
-        [False, False, False, False, True],
-    ]
+    [[1, 1, 0, 0, 0], [1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], dtype=torch.bool
 )
-NONE, ALL = torch.zeros_like(MATCHES), torch.ones_like(MATCHES)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+NONE, ALL, EYE = torch.zeros_like(MATCHES), torch.ones_like(MATCHES), torch.eye(5, dtype=torch.bool)
 
 
 def unit(*shape, seed=0):
@@ -57,3 +48,27 @@ def tensors(items):
 
 def cosine(x, y):
     return sum(a * b for a, b in zip(x.tolist(), y.tolist(), strict=True))
+
+
+def cosines(images, captions):
+    """The largest cosine of every pair, as lists."""
+    return [[max(cosine(x, y) for x in item for y in other) for other in captions.x] for item in images.x]
+
+
+def transposed(rows):
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def triplet_loss(similarity, true, negatives, margin=0.2):
+    """The loss of rows and of columns as anchors, one triplet at a time; mean over anchors."""
+    total = 0.0
+    for rows, marks in ((similarity, true), (transposed(similarity), transposed(true))):
+        for row, marked in zip(rows, marks, strict=True):
+            positives = [s for s, mark in zip(row, marked, strict=True) if mark]
+            for positive in positives:
+                others = [s for s, mark in zip(row, marked, strict=True) if not mark]
+                if negatives == "semi-hard":
+                    others = [s for s in others if s < positive]
+                over = [max(0.0, margin + s - positive) for s in others]
+                total += (sum(over) if negatives == "all" else max(over, default=0.0)) / len(positives)
+    return total / len(similarity)

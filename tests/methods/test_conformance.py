@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from pcme import methods
+from pcme.errors import ShapeError
 from pcme.methods.base import Method, SigmoidObjective
+from pcme.nn.heads import HeadOptions
 from pcme.scores.base import Score
-from tests.methods.batches import ALL, MATCHES, NONE, embedded, generator, tensors
+from tests.helpers import generator
+from tests.methods.batches import ALL, MATCHES, NONE, embedded, points, tensors
 
 
 def has_pair_probability(name):
@@ -20,16 +23,9 @@ def has_pair_probability(name):
 every_method = pytest.mark.parametrize("name", methods.names())
 
 
-def loss(method, matches, leaves=False, seeds=(1, 2)):
-    """(terms, everything that may have a gradient) of random embeddings."""
-    objective = method.objective().double()
-    items = [embedded(method, seed) for seed in seeds]
-    given = [t.requires_grad_(leaves) for side in items for t in tensors(side)]
-    return objective(*items, matches, generator()), [*given, *objective.parameters()]
-
-
-def test_the_promised_methods_exist():
-    assert {"vse0", "vse++", "pvse", "infonce", "pcme", "pcme++", "hib"} <= set(methods.names())
+def batch(method):
+    """Random embeddings of images and of captions."""
+    return embedded(method, 1), embedded(method, 2)
 
 
 @every_method
@@ -37,6 +33,11 @@ def test_its_first_line_says_what_it_is(name):
     cls = methods.registry.get(name)
     assert cls.__doc__ != inspect.getdoc(Method)
     assert len(methods.registry.summary(name)) > 10
+
+
+def test_the_heads_are_the_papers():
+    assert methods.create("pcme").heads(8) == HeadOptions(8)
+    assert methods.create("infonce").heads(8) == HeadOptions(8, covariance="none")
 
 
 @every_method
@@ -52,24 +53,28 @@ def test_whole_numbers_do_for_its_settings(name):
     fields = dataclasses.asdict(methods.create(name))
     whole = {k: int(v) for k, v in fields.items() if isinstance(v, float) and v == int(v) and v != 0}
     method = methods.create(name, **whole)
-    terms = method.objective()(embedded(method, 1), embedded(method, 2), MATCHES, generator())
-    assert bool(terms.total.isfinite())
+    assert bool(method.objective()(*batch(method), MATCHES, generator()).total.isfinite())
 
 
 @pytest.mark.parametrize("matches", [NONE, ALL, MATCHES], ids=["none", "all", "some"])
 @every_method
 def test_any_truth_gives_a_finite_loss_and_finite_gradients(name, matches):
-    terms, given = loss(methods.create(name), matches, leaves=True)
-    terms.total.backward()
-    assert bool(terms.total.isfinite())
-    assert all(bool(t.grad.isfinite().all()) for t in given if t.grad is not None)
+    """The objective's own parameters learn."""
+    method = methods.create(name)
+    objective, items = method.objective().double(), batch(method)
+    leaves = [t.requires_grad_() for side in items for t in tensors(side)]
+    total = objective(*items, matches, generator()).total
+    total.backward()
+    assert bool(total.isfinite())
+    assert all(bool(t.grad.isfinite().all()) for t in leaves if t.grad is not None)
+    assert all(bool(p.grad.isfinite().all()) for p in objective.parameters())
 
 
 @every_method
 def test_gradients_are_those_of_finite_differences(name):
     method = methods.create(name)
     objective = method.objective().double().eval()
-    items = [embedded(method, seed) for seed in (1, 2)]
+    items = batch(method)
     leaves = [t.requires_grad_() for side in items for t in tensors(side)]
 
     def total(*given):
@@ -84,30 +89,13 @@ def test_gradients_are_those_of_finite_differences(name):
 
 
 @every_method
-def test_its_own_parameters_learn(name):
-    terms, given = loss(methods.create(name), MATCHES, leaves=True)
-    terms.total.backward()
-    own = list(methods.create(name).objective().parameters())
-    assert all(p.grad is not None for p in given[len(given) - len(own) :])
-
-
-@every_method
-def test_its_score_compares_what_its_heads_give(name):
-    method = methods.create(name)
-    score = method.objective().score()
-    assert isinstance(score, Score)
-    found = score(embedded(method, 1), embedded(method, 2))
-    assert found.shape == (5, 5)
-    assert bool(found.isfinite().all())
-
-
-@every_method
-def test_its_score_prefers_a_copy(name):
+def test_its_score_compares_what_its_heads_give_and_prefers_a_copy(name):
     """What is trained as alike is scored as alike."""
     method = methods.create(name)
-    items = embedded(method, 1)
-    found = method.objective().score()(items, items)
-    assert found.argmax(1).tolist() == list(range(5))
+    score, items = method.objective().score(), embedded(method, 1)
+    assert isinstance(score, Score)
+    assert score(items, items).argmax(1).tolist() == list(range(5))
+    assert bool(score(*batch(method)).isfinite().all())
 
 
 @pytest.mark.parametrize("name", [n for n in methods.names() if has_pair_probability(n)])
@@ -120,7 +108,7 @@ def test_the_score_is_the_probability_that_was_trained(name):
     with torch.no_grad():
         objective.scale.fill_(3.0)
         objective.shift.fill_(2.0)
-    items = embedded(method, 1), embedded(method, 2)
+    items = batch(method)
     yes, no = (objective.pair_nll(*items, matches, generator()) for matches in (ALL, NONE))
     p = objective.score().probability(*items)
     drawn = getattr(method, "likelihood", "sampled") == "sampled" and name != "pcme++"
@@ -134,7 +122,7 @@ def test_a_term_of_weight_0_is_not_computed(name):
     method = methods.create(name)
     weights = [key for key in dataclasses.asdict(method) if key.endswith("_weight")]
     none = dataclasses.replace(method, **dict.fromkeys(weights, 0.0))
-    items = embedded(method, 1), embedded(method, 2)
+    items = batch(method)
     terms = none.objective().double()(*items, MATCHES, generator())
     assert all(terms.weights.get(name, 1) for name in terms.values)
     full = method.objective().double()(*items, MATCHES, generator())
@@ -142,10 +130,10 @@ def test_a_term_of_weight_0_is_not_computed(name):
     assert all(value == full.values[name] for name, value in terms.values.items())
 
 
-@every_method
-def test_what_it_reports_is_a_number(name):
-    report = methods.create(name).objective().report()
-    assert all(isinstance(value, float) for value in report.values())
+@pytest.mark.parametrize("name", ["hib", "pcme-overlap", "pcme++"])
+def test_points_are_refused_where_sigma_is_needed(name):
+    with pytest.raises(ShapeError, match="Gaussians"):
+        methods.create(name).objective()(points(), points(), MATCHES, generator())
 
 
 @every_method
@@ -153,9 +141,11 @@ def test_its_state_goes_on_where_it_was(name):
     """Two steps and a copy of the state give the third step of three, to the bit."""
     method = methods.create(name)
     straight, resumed = method.objective().double(), method.objective().double()
-    items = embedded(method, 1), embedded(method, 2)
+    items = batch(method)
     for step in range(2):
         straight(*items, MATCHES, generator(step))
     resumed.load_state_dict(straight.state_dict())
+    assert straight.report() == resumed.report()
+    assert all(isinstance(value, float) for value in resumed.report().values())
     left, right = (o(*items, MATCHES, generator(2)).total for o in (straight, resumed))
     assert torch.equal(left, right)

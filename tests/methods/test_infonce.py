@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from pcme import methods
 from pcme.errors import ConfigError
-from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, points
+from tests.helpers import generator
+from tests.methods.batches import ALL, EYE, MATCHES, NONE, cosines, points, transposed
 
 
 def looped(logits, true):
@@ -26,29 +27,23 @@ def looped(logits, true):
 def test_the_loss_against_a_loop(positives):
     images, captions = points(seed=1), points(seed=2)
     objective = methods.create("infonce", positives=positives).objective().double()
-    logits = [[cosine(x[0], y[0]) / 0.07 for y in captions.x] for x in images.x]
+    logits = [[cosine / 0.07 for cosine in row] for row in cosines(images, captions)]
     matches = MATCHES.clone()
     matches[4] = False
-    true = (torch.eye(5, dtype=torch.bool) if positives == "diagonal" else matches).tolist()
-    back = [[list(column) for column in zip(*side, strict=True)] for side in (logits, true)]
-    expected = (looped(logits, true) + looped(*back)) / 2
-    found = objective(images, captions, matches, generator()).total
-    assert math.isclose(found.item(), expected, rel_tol=1e-6)
-
-
-def test_the_diagonal_is_clips():
-    images, captions = points(seed=1), points(seed=2)
-    logits = images.x[:, 0] @ captions.x[:, 0].T / 0.07
-    labels = torch.arange(5)
-    expected = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
-    objective = methods.create("infonce", positives="diagonal").objective()
-    found = objective(images, captions, MATCHES, generator()).total
-    assert math.isclose(found.item(), expected.item(), rel_tol=1e-6)
+    true = (EYE if positives == "diagonal" else matches).tolist()
+    expected = (looped(logits, true) + looped(transposed(logits), transposed(true))) / 2
+    total = objective(images, captions, matches, generator()).total
+    assert math.isclose(total.item(), expected, rel_tol=1e-6)
+    if positives == "diagonal":  # as in CLIP
+        logits, labels = torch.tensor(logits), torch.arange(5)
+        clips = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
+        assert math.isclose(total.item(), clips.item(), rel_tol=1e-6)
 
 
 def test_the_temperature_is_learned_and_capped_but_can_come_back():
     images = points(seed=1)
     objective = methods.create("infonce", positives="diagonal").objective()
+    assert methods.create("infonce", largest_scale=14.3).objective().report() == objective.report()
     assert objective.report() == {"scale": pytest.approx(1 / 0.07)}
     with torch.no_grad():
         objective.log_scale.fill_(9.0)
@@ -60,14 +55,13 @@ def test_the_temperature_is_learned_and_capped_but_can_come_back():
 
 @pytest.mark.parametrize("matches", [NONE, ALL], ids=["no positives", "no negatives"])
 def test_without_positives_or_negatives(matches):
-    images, captions = points(seed=1), points(seed=2)
-    found = methods.create("infonce").objective()(images, captions, matches, generator()).total
-    assert math.isfinite(found.item())
-    assert (found.item() == 0) == (matches is NONE)
+    total = methods.create("infonce").objective()(points(seed=1), points(seed=2), matches, generator()).total
+    assert math.isfinite(total.item())
+    assert (total.item() == 0) == (matches is NONE)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": 0.0}, {"temperature": 0.001}, {"largest_scale": 0.0}, {"positives": "all"}]
+    "wrong", [{"temperature": 0.0}, {"largest_scale": 14.0}, {"largest_scale": 0.0}, {"positives": "all"}]
 )
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):

@@ -5,95 +5,84 @@ import torch
 
 from pcme import Gaussian, Matches, Points
 from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.methods.likelihood import pair_nll
-from tests.helpers import random_gaussians
+from pcme.methods.likelihood import energy_nll, overlap_energy, pair_nll
+from tests.helpers import generator, random_gaussians
 
 EYE = torch.eye(3, dtype=torch.bool)
+FIXED = {"scale": 8.0, "shift": 6.0}
 
 
-def batch(dtype=torch.float64, dim=16, log_sigma=-2.0):
-    return [random_gaussians(3, dim, seed=s, log_sigma=log_sigma, dtype=dtype) for s in (0, 1)]
+def batch(dim=16, log_sigma=-2.0):
+    return [random_gaussians(3, dim, seed=s, log_sigma=log_sigma, dtype=torch.float64) for s in (0, 1)]
 
 
 @pytest.mark.parametrize("method", ["sampled", "analytic", "overlap"])
 def test_matches_get_minus_log_p_and_others_minus_log_one_minus_p(method):
     sides = batch()
-    everyone = [torch.full((3, 3), value, dtype=torch.bool) for value in (True, False)]
-    yes, no = (
-        pair_nll(*sides, m, scale=8.0, shift=6.0, method=method, generator=torch.Generator().manual_seed(0))
-        for m in everyone
-    )
+    truths = (torch.ones_like(EYE), torch.zeros_like(EYE), EYE)
+    yes, no, mixed = (pair_nll(*sides, m, **FIXED, method=method, generator=generator()) for m in truths)
     assert torch.allclose((-yes).exp() + (-no).exp(), torch.ones_like(yes), atol=1e-9)
-    mixed = pair_nll(*sides, EYE, scale=8.0, shift=6.0, method=method, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(mixed, torch.where(EYE, yes, no))
 
 
 def test_sampled_tends_to_analytic():
     sides = batch(dim=64, log_sigma=-3.2)
-    exact = pair_nll(*sides, EYE, scale=8.0, shift=6.0, method="analytic")
-    generator = torch.Generator().manual_seed(0)
-    drawn = pair_nll(*sides, EYE, scale=8.0, shift=6.0, samples=400, generator=generator)
+    exact = pair_nll(*sides, EYE, **FIXED, method="analytic")
+    drawn = pair_nll(*sides, EYE, **FIXED, samples=400, generator=generator())
     assert torch.allclose(drawn, exact, atol=0.05)
 
 
 @pytest.mark.parametrize("method", ["sampled", "analytic", "overlap"])
 def test_gradients_reach_mean_sigma_scale_and_shift(method):
-    sides = batch(dtype=torch.float32)
-    inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
-    inputs += [torch.tensor(v, requires_grad=True) for v in (8.0, 6.0)]
-    left, right = Gaussian(*inputs[:2]), Gaussian(*inputs[2:4])
-    generator = torch.Generator().manual_seed(0)
-    loss = pair_nll(left, right, EYE, scale=inputs[4], shift=inputs[5], method=method, generator=generator).sum()
-    for grad in torch.autograd.grad(loss, inputs):
-        assert torch.isfinite(grad).all()
-        assert grad.abs().sum() > 0
+    inputs = [t.requires_grad_() for g in batch(dim=24, log_sigma=-3.0) for t in (g.mean, g.log_sigma)]
+    inputs += [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (4.0, 2.0)]
 
+    def nll(m1, l1, m2, l2, scale, shift):
+        sides = Gaussian(m1, l1), Gaussian(m2, l2)
+        return pair_nll(*sides, EYE, scale=scale, shift=shift, method=method, generator=generator())
 
-@pytest.mark.parametrize("method", ["analytic", "overlap"])
-def test_gradcheck(method):
-    sides = batch(dim=24, log_sigma=-3.0)
-    inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
-
-    def run(m1, l1, m2, l2):
-        return pair_nll(Gaussian(m1, l1), Gaussian(m2, l2), EYE, scale=4.0, shift=2.0, method=method)
-
-    assert torch.autograd.gradcheck(run, inputs, rtol=1e-3)
+    assert torch.autograd.gradcheck(nll, inputs, rtol=1e-3)
+    assert all(gradient.any() for gradient in torch.autograd.grad(nll(*inputs).sum(), inputs))
 
 
 def test_points_may_stand_on_either_side():
     images, captions = batch()
-    points = captions.sample(5, torch.Generator().manual_seed(1))
-    out = pair_nll(images, points, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(0))
-    same = pair_nll(images.sample(7, torch.Generator().manual_seed(0)), points, EYE, scale=8.0, shift=6.0)
-    assert torch.equal(out, same)
+    points = captions.sample(5, generator(1))
+    drawn = pair_nll(images, points, EYE, **FIXED, generator=generator())
+    assert torch.equal(drawn, pair_nll(images.sample(7, generator()), points, EYE, **FIXED))
 
 
 def test_one_point_without_noise_is_the_deterministic_loss():
     images, captions = (Points(g.mean[:, None]) for g in batch())
     logits = 6.0 - 8.0 * torch.cdist(images.x[:, 0], captions.x[:, 0])
     expected = -torch.nn.functional.logsigmoid(torch.where(EYE, logits, -logits))
-    assert torch.allclose(pair_nll(images, captions, EYE, scale=8.0, shift=6.0), expected)
+    assert torch.allclose(pair_nll(images, captions, EYE, **FIXED), expected)
+
+
+def test_overlap_is_its_formula():
+    images, captions = batch()
+    variance = images.variance[:, None] + captions.variance
+    energy = ((images.mean[:, None] - captions.mean).square() / variance + variance.log()).mean(-1) / 2
+    expected = -torch.nn.functional.logsigmoid(torch.where(EYE, 1, -1) * (6 - 8 * energy))
+    a, b = torch.tensor(8.0), torch.tensor(6.0)
+    assert torch.allclose(pair_nll(images, captions, EYE, **FIXED, method="overlap"), expected)
+    assert torch.allclose(energy_nll(overlap_energy(images, captions), EYE, a, b), expected)
 
 
 def test_matches_and_bool_matrices_agree():
     sides, index = batch(), [0, 1, 2]
     relation = Matches.from_pairs(index, index, (3, 3))
-    options = {"scale": 8.0, "shift": 6.0, "method": "analytic"}
-    assert torch.equal(pair_nll(*sides, relation, **options), pair_nll(*sides, EYE, **options))
-
-
-def test_the_generator_decides_the_samples():
-    sides = batch()
-    runs = [pair_nll(*sides, EYE, scale=8.0, shift=6.0, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1)]
-    assert torch.equal(runs[0], runs[1])
-    assert not torch.equal(runs[0], runs[2])
+    nll, same = (pair_nll(*sides, matches, **FIXED, method="analytic") for matches in (relation, EYE))
+    assert torch.equal(nll, same)
 
 
 def bad_mean(value):
     images, _ = batch()
-    mean = images.mean.clone()
-    mean[1, 0] = value
-    return Gaussian(mean, images.log_sigma)
+    images.mean[1, 0] = value
+    return images
+
+
+POINTS = batch()[0].sample(2, generator())
 
 
 @pytest.mark.parametrize(
@@ -107,18 +96,13 @@ def bad_mean(value):
         ({"captions": random_gaussians(0, 16, seed=0)}, ShapeError, "got 3 and 0"),
         ({"images": bad_mean(float("nan"))}, DataError, "images.mean.*first item 1"),
         ({"images": bad_mean(float("inf"))}, DataError, "images.mean"),
+        *(
+            ({"images": POINTS, "method": m}, ShapeError, 'method="sampled" for points')
+            for m in ("analytic", "overlap")
+        ),
     ],
 )
 def test_wrong_input_is_named(change, error, message):
     images, captions = batch()
-    given = {"images": images, "captions": captions, "matches": EYE, "scale": 8.0, "shift": 6.0}
     with pytest.raises(error, match=message):
-        pair_nll(**{**given, **change})
-
-
-def test_points_with_a_density_method_are_refused():
-    images, captions = batch()
-    points = captions.sample(2, torch.Generator().manual_seed(0))
-    for method in ("analytic", "overlap"):
-        with pytest.raises(ShapeError, match='Points go with method="sampled"'):
-            pair_nll(images, points, EYE, scale=1.0, shift=1.0, method=method)
+        pair_nll(**{"images": images, "captions": captions, "matches": EYE, **FIXED, **change})

@@ -58,13 +58,6 @@ def test_an_image_without_a_partner_stays_as_it_is(monkeypatch):
     assert truth[2].tolist() == [0, 0, 1, 0, 0]
 
 
-def test_nothing_is_mixed_with_a_share_of_nothing(monkeypatch):
-    images = plain()
-    found, truth = mixed(images, monkeypatch, cut=True, share=0.0)
-    assert torch.equal(found, images)
-    assert torch.equal(truth, torch.eye(6))
-
-
 def test_a_single_site_is_blended_for_it_cannot_be_cut(monkeypatch):
     features = torch.arange(4.0)[:, None, None].expand(4, 1, 3).contiguous()
     found, truth = mixed(features, monkeypatch, cut=True)

@@ -6,71 +6,31 @@ import pytest
 import torch
 from torch import nn
 
-from pcme.methods.triplets import Triplets, best_cosine, excess, roles
+from pcme.methods.triplets import Triplets, best_cosine
 from pcme.methods.vse import VSE0
 from pcme.nn.heads import linear
-from tests.methods.batches import ALL, MATCHES, NONE, cosine, generator, several, unit
+from tests.helpers import generator
+from tests.methods.batches import ALL, EYE, MATCHES, NONE, cosines, several, triplet_loss, unit
 
 NEGATIVES = ["all", "hardest", "semi-hard"]
 
 
-def triplets(negatives, positives="matches", warm_start=0.0, averaged=False):
-    method = VSE0(negatives=negatives, positives=positives, warm_start=warm_start)
-    return Triplets(method, averaged=averaged)
+def triplets(negatives, positives="matches", warm_start=0.0):
+    return Triplets(VSE0(negatives=negatives, positives=positives, warm_start=warm_start))
 
 
 def similarities(seed=0):
     return unit(5, 3, seed=seed) @ unit(5, 3, seed=seed + 1).T
 
 
-def looped(similarity, true, negatives, margin=0.2):
-    """The loss of rows as anchors, one triplet at a time."""
-    total = 0.0
-    for i in range(5):
-        positives = [p for p in range(5) if true[i][p]]
-        for p in positives:
-            others = [n for n in range(5) if not true[i][n]]
-            if negatives == "semi-hard":
-                others = [n for n in others if similarity[i][n] < similarity[i][p]]
-            over = [max(0.0, margin + similarity[i][n] - similarity[i][p]) for n in others]
-            worst = sum(over) if negatives == "all" else max(over, default=0.0)
-            total += worst / len(positives)
-    return total / 5
-
-
 @pytest.mark.parametrize("positives", ["diagonal", "matches"])
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_the_loss_against_a_loop(negatives, positives):
     similarity = similarities()
-    true = (torch.eye(5, dtype=torch.bool) if positives == "diagonal" else MATCHES).tolist()
-    back = [list(column) for column in zip(*true, strict=True)]
-    expected = looped(similarity.tolist(), true, negatives)
-    expected += looped(similarity.T.tolist(), back, negatives)
-    found = triplets(negatives, positives)(similarity, MATCHES)
+    true = EYE if positives == "diagonal" else MATCHES
+    expected = triplet_loss(similarity.tolist(), true.tolist(), negatives)
     assert expected > 0.05
-    assert math.isclose(found.item(), expected, rel_tol=1e-9)
-
-
-def test_averaged_divides_all_negatives_by_the_batch_and_one_by_nothing():
-    similarity = similarities()
-    for negatives, factor in (("all", 5), ("hardest", 1)):
-        sums, means = (triplets(negatives, averaged=a)(similarity, MATCHES) for a in (False, True))
-        assert math.isclose(sums.item(), factor * means.item())
-
-
-def test_a_true_match_is_never_a_negative():
-    """The pair (0, 1) is true and as similar as can be: only the diagonal holds it against them."""
-    similarity = torch.full((5, 5), -1.0)
-    similarity.fill_diagonal_(0.9)
-    similarity[MATCHES] = 1.0
-    assert triplets("hardest")(similarity, MATCHES).item() == 0
-    assert triplets("hardest", "diagonal")(similarity, MATCHES).item() > 0
-
-
-@pytest.mark.parametrize("negatives", NEGATIVES)
-def test_gradients_are_those_of_finite_differences(negatives):
-    similarity = similarities().requires_grad_()
-    assert torch.autograd.gradcheck(lambda s: triplets(negatives)(s, MATCHES), similarity)
+    assert math.isclose(triplets(negatives, positives)(similarity, MATCHES).item(), expected, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("matches", [NONE, ALL], ids=["no positives", "no negatives"])
@@ -83,67 +43,35 @@ def test_without_positives_or_negatives_there_is_nothing_to_learn(negatives, mat
     assert float(similarity.grad.abs().sum()) == 0
 
 
-def test_an_anchor_weighs_the_same_however_many_positives_it_has():
-    row = torch.tensor([[0.3, 0.3, 0.3, 0.3, 0.4]])
-    one = torch.tensor([[True, False, False, False, False]])
-    four = torch.tensor([[True, True, True, True, False]])
-    negative = torch.tensor([[False, False, False, False, True]])
-    losses = [excess(row, p, negative, margin=0.2, negatives="all") for p in (one, four)]
-    assert torch.allclose(*losses)
-
-
-def test_roles():
-    positive, negative = roles(MATCHES, "diagonal")
-    assert torch.equal(positive, torch.eye(5, dtype=torch.bool))
-    assert torch.equal(negative, ~positive)
-    assert roles(MATCHES, "matches")[0] is MATCHES
-
-
 def test_the_best_cosine_against_a_loop():
     images, captions = several(k=3, seed=1), several(n=4, k=2, seed=2)
-    expected = [[max(cosine(x, y) for x in image for y in caption) for caption in captions.x] for image in images.x]
-    torch.testing.assert_close(best_cosine(images, captions), torch.tensor(expected).double())
+    torch.testing.assert_close(best_cosine(images, captions), torch.tensor(cosines(images, captions)).double())
 
 
 # The warm start
 
 
 def warming(steps=8):
-    """Half of a run of so many steps is warm."""
-    found = triplets("hardest", warm_start=0.5)
-    found.set_total_steps(steps)
-    return found
+    """An objective of which half a run of so many steps is warm."""
+    objective = VSE0(negatives="hardest", warm_start=0.5).objective()
+    objective.set_total_steps(steps)
+    return objective
 
 
-def test_it_goes_over_from_all_to_the_hardest():
+def test_it_is_a_share_of_the_run_and_goes_over_from_all_to_the_hardest():
     similarity = similarities()
     easy, hard = (triplets(n)(similarity, MATCHES).item() for n in ("all", "hardest"))
-    loss = warming()
-    assert loss.report() == {"hardest": 0.0}
-    assert [loss(similarity, MATCHES).item() for _ in range(6)] == [easy] * 4 + [hard] * 2
-    assert loss.report() == {"hardest": 1.0}
-
-
-def test_it_is_a_share_of_the_run_and_nothing_without_one():
-    loss = triplets("hardest", warm_start=0.5)
-    assert loss.counted == "hardest"
-    loss.set_total_steps(8)
-    assert (loss.counted, loss.warm_steps) == ("all", 4)
+    assert triplets("hardest", warm_start=0.5).counted == "hardest", "without a run there is none"
+    objective = warming()
+    assert objective.report() == {"hardest": 0.0}
+    assert [objective.triplets(similarity, MATCHES).item() for _ in range(6)] == [easy] * 4 + [hard] * 2
+    assert objective.report() == {"hardest": 1.0}
 
 
 def test_only_training_counts_as_a_step():
-    loss = warming().eval()
+    loss = warming().triplets.eval()
     loss(similarities(), MATCHES)
     assert loss.steps.item() == 0
-
-
-def test_it_is_part_of_the_state():
-    loss, copy = warming(), warming()
-    for _ in range(4):
-        loss(similarities(), MATCHES)
-    assert copy.counted == "all"
-    copy.load_state_dict(loss.state_dict())
-    assert copy.counted == "hardest"
 
 
 def learned(warm_start):
@@ -163,11 +91,12 @@ def learned(warm_start):
         return x @ y.T
 
     optimiser = torch.optim.Adam([p for n in networks for p in n.parameters()], lr=0.1)
-    loss, own = triplets("hardest", "diagonal", warm_start), torch.eye(batch, dtype=torch.bool)
-    loss.set_total_steps(300)
+    objective = VSE0(negatives="hardest", positives="diagonal", warm_start=warm_start).objective()
+    objective.set_total_steps(300)
     values = []
     for _ in range(300):
-        value = loss(cosines(torch.randperm(count, generator=g)[:batch]), own)
+        similarity = cosines(torch.randperm(count, generator=g)[:batch])
+        value = objective.triplets(similarity, torch.eye(batch, dtype=torch.bool))
         optimiser.zero_grad()
         value.backward()
         optimiser.step()

@@ -5,20 +5,8 @@ import torch
 from torch.nn import functional as F
 
 from pcme.errors import ConfigError
-from pcme.nn.heads import (
-    GivenMean,
-    HeadOptions,
-    HeadSizes,
-    MeanHead,
-    PointsHead,
-    SeveralPoints,
-    SigmaHead,
-    softly_bounded,
-)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from pcme.nn.heads import GivenMean, HeadOptions, HeadSizes, MeanHead, PointsHead, SigmaHead, softly_bounded
+from tests.helpers import generator
 
 
 def inputs(seed=1, batch=3, sites=4, local=6, pooled=5):
@@ -36,49 +24,37 @@ def test_the_mean_is_that_of_figure_3():
     assert torch.allclose(head(local, pooled, None), expected, atol=1e-6)
 
 
-def test_means_have_length_one():
-    head = MeanHead(HeadSizes(6, 5), HeadOptions(8), generator())
-    assert torch.allclose(head(*inputs(), None).norm(dim=1), torch.ones(3))
-
-
-def test_a_given_mean_is_the_vector_and_starts_with_its_cosines():
+def test_given_means_are_the_vectors_about_the_centre_of_what_was_trained_on():
     head = GivenMean(5, HeadOptions(5, means_given=True)).eval()
-    local, pooled = inputs()
-    assert torch.allclose(head(local, 3 * pooled, None), head(local, pooled, None))
-    assert torch.allclose(head(local, pooled, None), F.normalize(pooled, dim=1))
-
-
-def test_given_means_lie_about_the_centre_of_what_was_trained_on():
-    head = GivenMean(5, HeadOptions(5, means_given=True))
     parts = [inputs(seed, batch) for seed, batch in ((1, 3), (2, 7))]
+    units = [F.normalize(pooled, dim=1) for _, pooled in parts]
+    assert torch.allclose(head(parts[0][0], 3 * parts[0][1], None), units[0]), "untrained, with its own cosines"
+    head.train()
     for local, pooled in parts:
         head(local, pooled, None)
     head.eval()
-    everything = F.normalize(torch.cat([pooled for _, pooled in parts]), dim=1)
-    assert torch.allclose(head.centre, everything.mean(0), atol=1e-6)
-    found = head(*parts[1], None)
-    assert torch.allclose(found, F.normalize(everything[3:] - everything.mean(0), dim=1), atol=1e-6)
+    centre = torch.cat(units).mean(0)
+    assert torch.allclose(head.centre, centre, atol=1e-6)
+    assert torch.allclose(head(*parts[1], None), F.normalize(units[1] - centre, dim=1), atol=1e-6)
 
 
 @pytest.mark.parametrize(("pooled", "points"), [(6, 1), (5, 2)])
 def test_vectors_that_cannot_be_means_are_refused(pooled, points):
     options = HeadOptions(5, covariance="none", points=points, means_given=True)
-    with pytest.raises(ConfigError, match='means="given" takes the vectors'):
+    with pytest.raises(ConfigError, match='means="given" takes'):
         GivenMean(pooled, options)
 
 
-def test_log_sigma_is_a_plain_sum_about_its_start():
-    options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0))
+@pytest.mark.parametrize("squashed", [False, True])
+def test_log_sigma_is_a_plain_sum_about_its_start(squashed):
+    """Squashed, it has the sigmoid and the norm."""
+    options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0), sigma_squashed=squashed)
     head = SigmaHead(HeadSizes(6, 5), options, generator())
     local, spread = inputs()
-    expected = (
-        spread @ head.base.weight.T
-        + head.base.bias
-        + head.attention(local, None) @ head.fc.weight.T
-        + head.fc.bias
-        - 3.0
-    )
-    assert torch.allclose(head(local, spread, None), expected, atol=1e-5)
+    base = spread @ head.base.weight.T + head.base.bias
+    seen = head.attention(local, None) @ head.fc.weight.T + head.fc.bias
+    expected = F.layer_norm(base + torch.sigmoid(seen), (8,)) if squashed else base + seen
+    assert torch.allclose(head(local, spread, None), expected - 3.0, atol=1e-5)
 
 
 def test_a_sentence_vector_is_the_base_itself():
@@ -92,14 +68,6 @@ def test_isotropic_has_one_number_an_item():
     for project, width in ((True, 5), (False, 8)):
         head = SigmaHead(HeadSizes(6, width, project=project), options, generator())
         assert head(*inputs(pooled=width), None).shape == (3, 1)
-
-
-def test_squashed_has_the_sigmoid_and_the_norm():
-    options = HeadOptions(8, sigma_squashed=True, log_sigma=-3.0, bounds=(-90.0, 90.0))
-    head = SigmaHead(HeadSizes(6, 5), options, generator())
-    local, spread = inputs()
-    inner = head.base(spread) + torch.sigmoid(head.fc(head.attention(local, None)))
-    assert torch.allclose(head(local, spread, None), F.layer_norm(inner, (8,)) - 3.0, atol=1e-5)
 
 
 def test_without_attention_the_sites_do_not_matter():
@@ -122,9 +90,16 @@ def test_the_soft_bound_is_smooth_monotone_and_keeps_within():
     assert float((y - x).detach().abs()[inner].max()) < 0.1
 
 
-@pytest.mark.parametrize("wrong", [{"covariance": "full"}, {"log_sigma": -20.0}, {"dim": 0}, {"log_sigma": 2.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"covariance": "full"}, {"log_sigma": -20.0}, {"log_sigma": 2.0}, {"dim": 0}, {"points": 0},
+        {"points": 2}, {"points": 2, "covariance": "none", "mean_attention": False},
+    ],
+)  # fmt: skip
 def test_options_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(ConfigError):
+    """Also two points with a sigma, or from no attention."""
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
         HeadOptions(**{"dim": 8, **wrong})
 
 
@@ -152,25 +127,16 @@ def test_one_point_is_the_mean():
     assert torch.allclose(mean(local, pooled, mask), point(local, pooled, mask).x[:, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [{"points": 0}, {"points": 2}, {"points": 2, "mean_attention": False}])
-def test_several_points_that_make_no_sense_are_refused(wrong):
-    """Two points with a sigma, or from no attention."""
-    kind = {"covariance": "none"} if "mean_attention" in wrong else {}
-    with pytest.raises(ConfigError, match="points"):
-        HeadOptions(8, **kind, **wrong)
-
-
 @pytest.mark.parametrize("head", [MeanHead, SigmaHead, PointsHead])
 def test_under_autocast_only_the_attention_is_in_16_bits(head):
-    points = 2 if head is PointsHead else 1
-    covariance = "diagonal" if head is SigmaHead else "none"
-    options = HeadOptions(6, points=points, covariance=covariance)
-    made = head(HeadSizes(5, 4), options, generator())
-    local, pooled = torch.randn(3, 7, 5), torch.randn(3, 4)
+    options = HeadOptions(8, covariance="none", points=2) if head is PointsHead else HeadOptions(8)
+    network = head(HeadSizes(6, 5), options, generator())
+    local, pooled = inputs()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        narrow = made(local, pooled, None)
-    wide = made(local, pooled, None)
-    found, expected = (x.x if isinstance(x, SeveralPoints) else x for x in (narrow, wide))
-    assert found.dtype == torch.float32
-    assert not torch.equal(found, expected)
-    assert torch.allclose(found, expected, atol=0.02)
+        narrow = network(local, pooled, None)
+    wide = network(local, pooled, None)
+    if head is PointsHead:
+        narrow, wide = narrow.x, wide.x
+    assert narrow.dtype == torch.float32
+    assert not torch.equal(narrow, wide)
+    assert torch.allclose(narrow, wide, atol=0.02)

@@ -1,29 +1,27 @@
 """Method: what is trained and how it is judged; Objective: the loss of a batch, term by term.
 
 A method is one file of this package: a frozen dataclass whose fields are its parameters, under
-`@registry.register(name)`. Data, backbones and schedule do not know which method they run. `GaussianMethod` and
-`PointMethod` have the fields of the heads; `SigmoidObjective` has the a and b of a match probability.
+`@registry.register(name)`. Data, backbones and schedule do not know which method they run.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pcme.core.checks import require
 from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ShapeError
+from pcme.methods.pairs import Images, PairLoss, SoftTruth, Truth
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores.base import Score
 
 Scalar = Float[Tensor, ""]
-Truth = Bool[Tensor, "b c"]
-"""Whether caption j is true of image i, for every pair of a batch."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,7 @@ class SigmoidObjective(Objective, ABC):
         self.shift = nn.Parameter(torch.tensor(float(shift)))
 
     @abstractmethod
-    def pair_nll(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Float[Tensor, "b c"]:
+    def pair_nll(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> PairLoss:
         """−log p of a pair that matches, −log(1 − p) of one that does not."""
 
     def report(self) -> dict[str, float]:
@@ -102,7 +98,17 @@ class SigmoidObjective(Objective, ABC):
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """A method as a user names it."""
+    """A method as a user names it; a field `<term>_weight` is the weight of a term of its loss."""
+
+    def __post_init__(self) -> None:
+        for term, weight in self.weights.items():
+            require(f"{term}_weight", weight >= 0, "at least 0", weight)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights of the terms."""
+        names = [field.name for field in fields(self) if field.name.endswith("_weight")]
+        return {name.removesuffix("_weight"): getattr(self, name) for name in names}
 
     @property
     def has_sigma(self) -> bool:
@@ -117,13 +123,11 @@ class Method(ABC):
     def objective(self) -> Objective:
         """The loss."""
 
-    def mixed(
-        self, images: Shaped[Tensor, "b ..."], matches: Bool[Tensor, "b b"], generator: np.random.Generator
-    ) -> tuple[Shaped[Tensor, "b ..."], Bool[Tensor, "b b"] | Float[Tensor, "b b"]]:
+    def mixed(self, images: Images, matches: Truth, generator: np.random.Generator) -> tuple[Images, SoftTruth]:
         """The images that a training step embeds, and their matches; by default those given.
 
-        A method that mixes images of a batch returns its own, with soft matches from 0 to 1, which
-        its objective then takes. `images` are 8-bit pixels [b,3,h,w] or features [b,s,d].
+        A method that mixes images of a batch returns mixed ones, with the soft matches that its objective then takes.
+        `images` are 8-bit pixels [b,3,h,w] or features [b,s,d].
         """
         return images, matches
 
@@ -140,14 +144,8 @@ class GaussianMethod(Method, ABC):
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3."""
-        return HeadOptions(
-            dim,
-            covariance=self.covariance,
-            mean_attention=self.mean_attention,
-            sigma_attention=self.sigma_attention,
-            log_sigma=self.log_sigma,
-            attention_hidden=self.attention_hidden,
-        )
+        switches = {f.name: getattr(self, f.name) for f in fields(GaussianMethod)}
+        return HeadOptions(dim, **switches)
 
     def _require_sigma(self) -> None:
         require("covariance", self.covariance != "none", "diagonal or isotropic", self.covariance)
@@ -170,15 +168,11 @@ class PointMethod(Method, ABC):
 registry: Registry[Method] = Registry("method", "pcme.methods")
 
 
-def require_not_negative(**weights: float) -> None:
-    """Refuse a term that would be rewarded for growing."""
-    for name, weight in weights.items():
-        require(name, weight >= 0, "at least 0", weight)
-
-
-def require_gaussians(method: str, images: Embedding, captions: Embedding) -> tuple[Gaussian, Gaussian]:
+def require_gaussians(
+    loss: str, images: Embedding, captions: Embedding, remedy: str = "Use heads with a sigma."
+) -> tuple[Gaussian, Gaussian]:
     """Both sides, for a loss that needs σ; an error for points."""
     if isinstance(images, Gaussian) and isinstance(captions, Gaussian):
         return images, captions
     got = f"{type(images).__name__} and {type(captions).__name__}"
-    raise ShapeError(f"{method} compares Gaussians, got {got}. Use heads with a sigma.")
+    raise ShapeError(f"{loss} needs Gaussians on both sides, got {got}. {remedy}")

@@ -3,7 +3,7 @@
     p_ik = mean over J² of sigmoid(b − a ‖z_i − z_k‖)
     loss = ½ (mean nll of the pairs that match + mean nll of those that do not) + weight · kl
 
-The two modalities know nothing of each other: it is judged within one, and is chance across them.
+The two modalities know nothing of each other: the loss is taken within one, and across them matching is chance.
 
 Oh et al. 2019 (hedged instance embeddings, ICLR), §2.1 to §2.3; the paper's §3.1.2.
 """
@@ -16,17 +16,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pcme.core.checks import require, require_known
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Embedding
 from pcme.methods import likelihood
-from pcme.methods.base import (
-    GaussianMethod,
-    SigmoidObjective,
-    Terms,
-    Truth,
-    registry,
-    require_gaussians,
-    require_not_negative,
-)
+from pcme.methods.base import GaussianMethod, SigmoidObjective, Terms, registry, require_gaussians
+from pcme.methods.pairs import PairLoss, Truth
 from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.scores import create
 from pcme.scores.base import Score
@@ -52,10 +45,10 @@ class HIB(GaussianMethod):
     kl_weight: float = 0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_known("side", self.side, get_args(Side))
         require("scale", self.scale > 0, "above 0", self.scale)
         require("samples", self.samples >= 1, "at least 1", self.samples)
-        require_not_negative(kl_weight=self.kl_weight)
         self._require_sigma()
 
     def objective(self) -> "WithinModality":
@@ -72,44 +65,24 @@ class WithinModality(SigmoidObjective):
 
     def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The terms match and kl, of the chosen side or added for both."""
-        sides = {"images": [images], "captions": [captions], "both": [images, captions]}
-        chosen = sides[self.method.side]
-        same = same_class(matches)
+        left, right = require_gaussians("HIB", images, captions)
+        chosen = {"images": [left], "captions": [right], "both": [left, right]}[self.method.side]
+        same = matches & matches.T  # each's caption is true of the other's image: by class, the class
         nlls = [self.pair_nll(items, items, same, generator) for items in chosen]
-        gaussians = [items for items in chosen if isinstance(items, Gaussian)]
         terms = {
             "match": lambda: torch.stack([balanced(nll, same) for nll in nlls]).sum(),
-            "kl": lambda: torch.stack([kl_to_standard_normal(g) for g in gaussians]).sum(),
+            "kl": lambda: torch.stack([kl_to_standard_normal(items) for items in chosen]).sum(),
         }
-        return Terms.of(terms, kl=self.method.kl_weight)
+        return Terms.of(terms, **self.method.weights)
 
-    def pair_nll(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Float[Tensor, "b c"]:
+    def pair_nll(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> PairLoss:
         """The sampled loss of every pair of items."""
-        require_gaussians("HIB", images, captions)
-        return likelihood.pair_nll(
-            images,
-            captions,
-            matches,
-            scale=self.scale,
-            shift=self.shift,
-            samples=self.method.samples,
-            generator=generator,
-        )
+        a, b, samples = self.scale, self.shift, self.method.samples
+        return likelihood.pair_nll(images, captions, matches, scale=a, shift=b, samples=samples, generator=generator)
 
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
         return create("match_prob", **self.report())
-
-
-def same_class(matches: Bool[Tensor, "b b"]) -> Bool[Tensor, "b b"]:
-    """Whether items i and k match: each's caption is true of the other's image.
-
-    By class this is the class; where captions tell less than images show, it is the nearest to "the
-    same" that a batch knows.
-    """
-    return matches & matches.T
 
 
 def balanced(nll: Float[Tensor, "b b"], same: Bool[Tensor, "b b"]) -> Float[Tensor, ""]:

@@ -9,7 +9,7 @@ Radford et al. 2021 (CLIP), §2.3 and Fig. 3. Not in the paper; asked for by use
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,11 +17,10 @@ from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding
-from pcme.methods.base import Objective, PointMethod, Terms, Truth, registry
+from pcme.methods.base import Objective, PointMethod, Terms, registry
+from pcme.methods.pairs import Positives, Truth, positive_pairs
 from pcme.scores import create
 from pcme.scores.base import Score
-
-Positives = Literal["diagonal", "matches"]
 
 
 @registry.register("infonce")
@@ -39,10 +38,9 @@ class InfoNCE(PointMethod):
 
     def __post_init__(self) -> None:
         require_known("positives", self.positives, get_args(Positives))
-        largest, temperature = self.largest_scale, self.temperature
-        valid = largest > 0 and 1 / largest <= temperature
-        rule = f"above 0 and at least 1 / temperature = 1 / {temperature}"
-        require("largest_scale", valid, rule, largest)
+        valid = self.largest_scale > 0 and 1 / self.largest_scale <= self.temperature
+        rule = f"above 0 and at least 1 / temperature = 1 / {self.temperature}"
+        require("largest_scale", valid, rule, self.largest_scale)
 
     def objective(self) -> "Contrast":
         """The loss."""
@@ -62,8 +60,7 @@ class Contrast(Objective):
         with torch.no_grad():  # the weight itself is capped, so that it can come down again
             self.log_scale.clamp_(max=math.log(self.method.largest_scale))
         logits = self.log_scale.exp() * (images.points()[:, 0] @ captions.points()[:, 0].T)
-        diagonal = self.method.positives == "diagonal"
-        true = torch.eye(*matches.shape, device=matches.device) if diagonal else matches
+        true = positive_pairs(matches, self.method.positives)
         loss = (cross_entropy(logits, true) + cross_entropy(logits.T, true.T)) / 2
         return Terms.of({"contrast": lambda: loss})
 
@@ -76,7 +73,7 @@ class Contrast(Objective):
         return {"scale": min(self.method.largest_scale, self.log_scale.exp().item())}
 
 
-def cross_entropy(logits: Float[Tensor, "b c"], true: Bool[Tensor, "b c"] | Float[Tensor, "b c"]) -> Float[Tensor, ""]:
+def cross_entropy(logits: Float[Tensor, "b c"], true: Bool[Tensor, "b c"]) -> Float[Tensor, ""]:
     """−Σ_j target_j log softmax_j, the targets of a row's matches equal; mean of rows with any.
 
     >>> cross_entropy(torch.zeros(2, 4), torch.tensor([[True, True, False, False], [False] * 4]))

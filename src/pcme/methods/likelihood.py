@@ -7,9 +7,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian, Points
-from pcme.errors import ConfigError, ShapeError
+from pcme.errors import ShapeError
 from pcme.kernels import analytic, overlap, sampled
+from pcme.methods.base import require_gaussians
 from pcme.retrieval.matches import Matches
 
 Method = Literal["sampled", "analytic", "overlap"]
@@ -28,8 +30,8 @@ def pair_nll(
 ) -> Float[Tensor, "b c"]:
     """−log p where `matches`, −log(1 − p) elsewhere, for all pairs. Paper: Eq. (1).
 
-    * `sampled`: p = mean over J² of sigmoid(shift − scale ‖z − z'‖), Eq. (2)–(3). A `Gaussian` is
-      sampled with `generator` (images first, then captions; None: torch's default one); `Points` are taken as they are.
+    * `sampled`: p = mean over J² of sigmoid(shift − scale ‖z − z'‖), Eq. (2)–(3). A `Gaussian` is sampled with
+      `generator` (images first, then captions; None: torch's default one); `Points` are taken as they are.
     * `analytic`: its limit for J → ∞ (`quadrature`).
     * `overlap`: p = sigmoid(shift − scale / 2D · Σ [(μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²)]).
 
@@ -41,15 +43,15 @@ def pair_nll(
     >>> pair_nll(same, same, yes, scale=10.0, shift=2.0, method="analytic").item()
     0.1...
     """
-    if method not in get_args(Method):
-        raise ConfigError(f'unknown method "{method}". Known methods: {", ".join(get_args(Method))}.')
+    require_known("method", method, get_args(Method))
     _require_same_space(images, captions)
     sign = _sign(matches, (len(images), len(captions)), images)
     a, b = (torch.as_tensor(v, dtype=sign.dtype, device=sign.device) for v in (scale, shift))
     if method == "sampled":
         x, y = _points(images, samples, generator), _points(captions, samples, generator)
         return sampled.pair_nll(x, y, sign, a, b)
-    left, right = _require_gaussian(images, method), _require_gaussian(captions, method)
+    remedy = 'Set method="sampled" for points.'
+    left, right = require_gaussians(f'method "{method}"', images, captions, remedy)
     if method == "analytic":
         sides = (left.mean, left.variance), (right.mean, right.variance)
         return -analytic.log_match(*sides, a, b, sign)
@@ -75,29 +77,19 @@ def energy_nll(
 def _points(items: Embedding, samples: int, generator: torch.Generator | None) -> Float[Tensor, "n k d"]:
     if isinstance(items, Points):
         return items.x
-    if samples < 1:
-        raise ConfigError(f"samples must be at least 1, got {samples}.")
+    require("samples", samples >= 1, "at least 1", samples)
     return items.sample(samples, generator).x
 
 
 def _sign(matches: Matches | Bool[Tensor, "b c"], shape: tuple[int, int], like: Embedding) -> Float[Tensor, "b c"]:
     """+1 where a pair matches, −1 elsewhere."""
-    found = torch.as_tensor(matches.dense()) if isinstance(matches, Matches) else matches
-    if found.dtype != torch.bool or tuple(found.shape) != shape:
+    dense = torch.as_tensor(matches.dense()) if isinstance(matches, Matches) else matches
+    if dense.dtype != torch.bool or tuple(dense.shape) != shape:
         raise ShapeError(
             f"matches must be a Matches or a bool tensor {list(shape)} (images × captions), "
-            f"got {found.dtype} {list(found.shape)}."
+            f"got {dense.dtype} {list(dense.shape)}."
         )
-    return found.to(like.device, like.dtype) * 2 - 1
-
-
-def _require_gaussian(items: Embedding, method: str) -> Gaussian:
-    if not isinstance(items, Gaussian):
-        raise ShapeError(
-            f'method "{method}" needs Gaussians on both sides, got {type(items).__name__}. '
-            'Points go with method="sampled".'
-        )
-    return items
+    return dense.to(like.device, like.dtype) * 2 - 1
 
 
 def _require_same_space(images: Embedding, captions: Embedding) -> None:

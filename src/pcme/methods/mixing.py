@@ -1,7 +1,7 @@
 """Mixing: images of two pairs in one, and the share of it that each caption is true of.
 
-Mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019), as PCME++ uses them: image by image, each
-with that of the same row counted from the end of the batch.
+Mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019), as PCME++ uses them: image by image, each with that of the same
+row counted from the end of the batch.
 """
 
 import numpy as np
@@ -9,18 +9,16 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from pcme.methods.pairs import Images
+
+Image = Shaped[Tensor, "..."]
 CUT = 0.5
 """The share of mixed images that are cut and pasted rather than blended."""
 
 
 def mix(
-    images: Shaped[Tensor, "b ..."],
-    targets: Float[Tensor, "b c"],
-    generator: np.random.Generator,
-    *,
-    share: float,
-    alpha: float,
-) -> tuple[Shaped[Tensor, "b ..."], Float[Tensor, "b c"]]:
+    images: Images, targets: Float[Tensor, "b c"], generator: np.random.Generator, *, share: float, alpha: float
+) -> tuple[Images, Float[Tensor, "b c"]]:
     """Copies with a share of the images mixed, and the targets mixed alike.
 
     The other image's share is drawn from Beta(alpha, alpha), and is less where a rectangle would stick out. Pixels
@@ -38,26 +36,18 @@ def mix(
     for row in np.flatnonzero(generator.random(len(images)) < share).tolist():
         ratio = float(generator.beta(alpha, alpha))
         how = _cut if generator.random() < CUT else _blend
-        mixed[row], ratio = how(images[row], others[row], ratio, generator)
-        theirs[row] = ratio
+        mixed[row], theirs[row] = how(images[row], others[row], ratio, generator)
     return mixed, torch.lerp(targets, targets.flip(0), theirs.to(targets))
 
 
-def _blend(
-    a: Shaped[Tensor, "..."], b: Shaped[Tensor, "..."], ratio: float, generator: np.random.Generator
-) -> tuple[Shaped[Tensor, "..."], float]:
+def _blend(a: Image, b: Image, ratio: float, generator: np.random.Generator) -> tuple[Image, float]:
     if a.is_floating_point():
         return torch.lerp(a, b, ratio), ratio
     return torch.lerp(a.float(), b.float(), ratio).round().to(a.dtype), ratio
 
 
-def _cut(
-    a: Shaped[Tensor, "..."], b: Shaped[Tensor, "..."], ratio: float, generator: np.random.Generator
-) -> tuple[Shaped[Tensor, "..."], float]:
-    """A rectangle of pixels, or as many sites anywhere, from b; and the share that it is.
-
-    A single site cannot be divided, and is blended.
-    """
+def _cut(a: Image, b: Image, ratio: float, generator: np.random.Generator) -> tuple[Image, float]:
+    """A rectangle of pixels, or as many sites anywhere, from b, and its share; a single site is blended."""
     pasted = a.clone()
     if a.ndim == 3:
         rows, columns = (_side(length, ratio, generator) for length in a.shape[1:])
@@ -71,9 +61,6 @@ def _cut(
 
 
 def _side(length: int, ratio: float, generator: np.random.Generator) -> slice:
-    """A side of the rectangle: its middle is anywhere, and what would stick out is left out.
-
-    So the other's share is mostly smaller than drawn, and seldom above a half.
-    """
+    """A side of the rectangle: its middle is anywhere, and what sticks out is left out, so it is mostly smaller."""
     half, middle = int(length * ratio**0.5) // 2, int(generator.integers(length))
     return slice(max(0, middle - half), min(length, middle + half))

@@ -3,16 +3,15 @@
     match = Σ_ij w_ij · nll_ij / B
     total = match + Σ weight · term      terms: kl, uniformity (the paper's), fit, breadth (ours)
 
-nll_ij is −log p for a match and −log(1 − p) otherwise, over all pairs of the batch, once (the i2t
-and t2i losses are the same number). Dividing by B makes it the loss of an item: with that, weights
-and learning rates do not depend on the batch. `likelihood` chooses p: the paper's mean over J²
-samples, its limit for J → ∞, or the overlap of the two densities.
+nll_ij is −log p for a match and −log(1 − p) otherwise, over all pairs of the batch, once (the i2t and t2i losses are
+equal). Divided by B it is the loss of an item, so that weights and learning rates do not depend on the batch.
+`likelihood` chooses p: the paper's mean over J² samples, its limit for J → ∞, or the overlap of the two densities.
 
 Paper: Eq. (1)-(3), §3.2, §A.1, §C.2.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -22,22 +21,15 @@ from torch import Tensor, nn
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian
 from pcme.methods import likelihood
-from pcme.methods.base import (
-    GaussianMethod,
-    SigmoidObjective,
-    Terms,
-    Truth,
-    registry,
-    require_gaussians,
-    require_not_negative,
-)
+from pcme.methods.base import GaussianMethod, Method, SigmoidObjective, Terms, registry, require_gaussians
+from pcme.methods.pairs import PairLoss, Truth, positive_pairs
 from pcme.methods.regularisers import breadth, effective_matches, kl_to_standard_normal, spread_fit, uniformity
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
 
 Likelihood = Literal["sampled", "analytic", "overlap"]
-Positives = Literal["diagonal", "matches", "matches-weighted"]
+WeightedPositives = Literal["diagonal", "matches", "matches-weighted"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ class _SoftContrastiveMethod(GaussianMethod):
     samples: int = 7
     scale: float = 10.0
     shift: float = 10.0
-    positives: Positives = "matches"
+    positives: WeightedPositives = "matches"
     kl_weight: float = 0.0
     uniformity_weight: float = 0.0
     fit_weight: float = 0.0
@@ -54,14 +46,11 @@ class _SoftContrastiveMethod(GaussianMethod):
     sigma_squashed: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_known("likelihood", self.likelihood, get_args(Likelihood))
-        require_known("positives", self.positives, get_args(Positives))
+        require_known("positives", self.positives, get_args(WeightedPositives))
         require("scale", self.scale > 0, "above 0", self.scale)
         require("samples", self.samples >= 1, "at least 1", self.samples)
-        require_not_negative(
-            kl_weight=self.kl_weight, uniformity_weight=self.uniformity_weight,
-            fit_weight=self.fit_weight, breadth_weight=self.breadth_weight,
-        )  # fmt: skip
         if self.likelihood == "overlap" or self.fit_weight or self.breadth_weight:
             self._require_sigma()
 
@@ -79,12 +68,38 @@ class _SoftContrastiveMethod(GaussianMethod):
 class PCME(_SoftContrastiveMethod):
     """PCME: match probability from the distance of samples, or its analytic limit.
 
-    The paper's CUB settings; its β = 1e-3 at D = 512 is kl_weight 0.13 here, its λ = 10 at B = 150
-    is uniformity_weight 0.03 (docs/science/errata.md).
+    The paper's CUB settings: β = 1e-3 at D = 512 is kl_weight 0.13 here, λ = 10 at B = 150 is uniformity_weight 0.03
+    (docs/science/errata.md).
     """
 
     kl_weight: float = 0.13
     uniformity_weight: float = 0.03
+
+
+@registry.register("pcme-authors")
+@dataclass(frozen=True)
+class AuthorsPCME(Method):
+    """PCME with the authors' σ head, which has no bounds; for imported checkpoints.
+
+    The soft bounds are so far out that σ itself would overflow first. They are powers of two: a value that passes them
+    loses no more than the rounding of a sum with 128.
+    """
+
+    likelihood: Literal["sampled", "analytic"] = "sampled"
+    samples: int = 7
+    scale: float = 10.0
+    shift: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.objective()  # refuses wrong values
+
+    def heads(self, dim: int) -> HeadOptions:
+        """The heads of Fig. 3; log σ starts at 0."""
+        return HeadOptions(dim, log_sigma=0.0, bounds=(-128.0, 128.0))
+
+    def objective(self) -> "SoftContrastive":
+        """The loss, with the weights of the paper's CUB settings."""
+        return SoftContrastive(PCME(**asdict(self)))
 
 
 @registry.register("pcme-mu")
@@ -110,9 +125,8 @@ class Isotropic(_SoftContrastiveMethod):
 class PCMEOverlap(_SoftContrastiveMethod):
     """Match probability from the overlap of the two densities: σ can mean ambiguity.
 
-    logit = b − a/2D · Σ_d [ (μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²) ]. An item may be wide along what
-    it does not say, which the paper's distance-based probability punishes. That it does become
-    wide there is the work of the terms fit and breadth (docs/science/sigma.md).
+    logit = b − a/2D · Σ_d [ (μ₁−μ₂)² / (σ₁²+σ₂²) + log(σ₁²+σ₂²) ]. An item may be wide along what it does not say,
+    which the paper's distance-based probability punishes; the terms fit and breadth widen it (docs/science/sigma.md).
     """
 
     likelihood: Likelihood = "overlap"
@@ -135,8 +149,8 @@ class SoftContrastive(SigmoidObjective):
     def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The terms match, kl, uniformity, fit and breadth, as far as they have a weight."""
         method, (target, weights) = self.method, positive_weights(matches, self.method.positives)
-        energy = self._energy(images, captions)
-        nll = self._nll(images, captions, target, generator, energy)
+        energy = _energy(images, captions) if method.likelihood == "overlap" or method.fit_weight else None
+        nll = self.pair_nll(images, captions, target, generator, energy)
         terms: dict[str, Callable[[], Float[Tensor, ""]]] = {}
         if energy is not None:
             terms["fit"] = lambda: spread_fit(energy, target)
@@ -148,40 +162,24 @@ class SoftContrastive(SigmoidObjective):
         terms["uniformity"] = lambda: uniformity(
             torch.cat([side.points().flatten(0, 1) for side in (images, captions)])
         )
-        return Terms.of(
-            terms,
-            kl=method.kl_weight,
-            uniformity=method.uniformity_weight,
-            fit=method.fit_weight,
-            breadth=method.breadth_weight,
-        )
+        return Terms.of(terms, **method.weights)
 
     def pair_nll(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Float[Tensor, "b c"]:
-        """The loss of every pair, by the method's likelihood."""
-        return self._nll(images, captions, matches, generator, self._energy(images, captions))
-
-    def _energy(self, images: Embedding, captions: Embedding) -> Float[Tensor, "b c"] | None:
-        """The energies that the overlap's likelihood and the term fit share."""
-        if self.method.likelihood != "overlap" and not self.method.fit_weight:
-            return None
-        return likelihood.overlap_energy(*require_gaussians("overlap", images, captions))
-
-    def _nll(
         self,
         images: Embedding,
         captions: Embedding,
-        target: Bool[Tensor, "b c"],
+        matches: Truth,
         generator: torch.Generator,
-        energy: Float[Tensor, "b c"] | None,
-    ) -> Float[Tensor, "b c"]:
-        if energy is not None and self.method.likelihood == "overlap":
-            return likelihood.energy_nll(energy, target, self.scale, self.shift)
+        energy: Float[Tensor, "b c"] | None = None,
+    ) -> PairLoss:
+        """The loss of every pair, by the method's likelihood; `energy` is that of the overlap, if it is known."""
+        if self.method.likelihood == "overlap":
+            energy = _energy(images, captions) if energy is None else energy
+            return likelihood.energy_nll(energy, matches, self.scale, self.shift)
         return likelihood.pair_nll(
             images,
             captions,
-            target,
+            matches,
             scale=self.scale,
             shift=self.shift,
             # Without sigma there is nothing to integrate over: one point per item.
@@ -197,7 +195,7 @@ class SoftContrastive(SigmoidObjective):
         assert self.breadth is not None, "checked by the caller"
         right = (-nll).exp()
         p = torch.where(target, right, 1 - right)
-        sides = ((images, p, self.breadth[0]), (captions, p.T, self.breadth[1]))
+        sides = (images, p, self.breadth[0]), (captions, p.T, self.breadth[1])
         parts = [
             breadth(items, effective_matches(rows) / rows.shape[1], centre=self.method.log_sigma, offset=offset)
             for items, rows, offset in sides
@@ -212,9 +210,12 @@ class SoftContrastive(SigmoidObjective):
         return create("overlap" if overlap else "match_prob", **self.report())
 
 
-def positive_weights(
-    matches: Bool[Tensor, "b b"], positives: Positives
-) -> tuple[Bool[Tensor, "b b"], Float[Tensor, "b b"]]:
+def _energy(images: Embedding, captions: Embedding) -> Float[Tensor, "b c"]:
+    """The energies that the overlap's likelihood and the term fit share."""
+    return likelihood.overlap_energy(*require_gaussians("overlap", images, captions))
+
+
+def positive_weights(matches: Truth, positives: WeightedPositives) -> tuple[Truth, Float[Tensor, "b b"]]:
     """(which pairs count as matches, the weight of every pair).
 
     `diagonal`: each pair with itself, as in the authors' code. `matches`: all true matches. `matches-weighted`: all
@@ -225,9 +226,7 @@ def positive_weights(
             [1.0000, 0.5000]])
     """
     ones = torch.ones(matches.shape, device=matches.device)
-    if positives == "diagonal":
-        return torch.eye(len(matches), dtype=torch.bool, device=matches.device), ones
-    if positives == "matches":
-        return matches, ones
+    if positives != "matches-weighted":
+        return positive_pairs(matches, positives), ones
     counts = matches.sum(0, keepdim=True).clamp_min(1)
     return matches, torch.where(matches, 1 / counts, ones)

@@ -1,39 +1,31 @@
 """PCME++: match probability from the expected squared distance, which needs no samples.
 
-    p_ij = sigmoid(b − a (‖μ_i−μ_j‖² + Σ_d (σ_i² + σ_j²))) loss = match + 0.1 · pseudo + weight · kl
+    p_ij = sigmoid(b − a (‖μ_i−μ_j‖² + Σ_d (σ_i² + σ_j²)))
+    loss = match + 0.1 · pseudo + weight · kl
 
-match is the binary cross entropy of all pairs with the truth, pseudo that with a truth to which
-pairs were added that look at least as true; a part of the images is mixed, with soft truth.
+match is the binary cross entropy of all pairs with the truth, pseudo that with a truth to which pairs were added that
+look at least as true; a part of the images is mixed, with soft truth.
 
 Chun 2024 (PCME++, ICLR), §2.2 to §2.4. The paper's successor, by one of its authors.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding, Gaussian
-from pcme.methods.base import (
-    GaussianMethod,
-    SigmoidObjective,
-    Terms,
-    Truth,
-    registry,
-    require_gaussians,
-    require_not_negative,
-)
+from pcme.methods.base import GaussianMethod, SigmoidObjective, Terms, registry, require_gaussians
 from pcme.methods.mixing import mix
+from pcme.methods.pairs import Images, PairLoss, Positives, SoftTruth, Truth, positive_pairs
 from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.scores import create
 from pcme.scores.base import Score
-
-Positives = Literal["diagonal", "matches"]
 
 
 @registry.register("pcme++")
@@ -59,34 +51,27 @@ class PCMEpp(GaussianMethod):
     mixing_alpha: float = 2.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_known("positives", self.positives, get_args(Positives))
         require("scale", self.scale > 0, "above 0", self.scale)
         require("smoothing", 0 <= self.smoothing < 0.5, "from 0 to below 0.5", self.smoothing)
         require("mixing", 0 <= self.mixing <= 1, "from 0 to 1", self.mixing)
         require("mixing_alpha", self.mixing_alpha > 0, "above 0", self.mixing_alpha)
-        require_not_negative(pseudo_weight=self.pseudo_weight, kl_weight=self.kl_weight)
         self._require_sigma()
 
     def objective(self) -> "ClosedForm":
         """The loss."""
         return ClosedForm(self)
 
-    def mixed(
-        self, images: Shaped[Tensor, "b ..."], matches: Bool[Tensor, "b b"], generator: np.random.Generator
-    ) -> tuple[Shaped[Tensor, "b ..."], Bool[Tensor, "b b"] | Float[Tensor, "b b"]]:
+    def mixed(self, images: Images, matches: Truth, generator: np.random.Generator) -> tuple[Images, SoftTruth]:
         """A quarter of the images mixed with others; a caption is true of its share. §2.4."""
         if not self.mixing:
             return images, matches
-        truth = self.truth(matches)
-        return mix(images, truth, generator, share=self.mixing, alpha=self.mixing_alpha)
+        return mix(images, self.truth(matches), generator, share=self.mixing, alpha=self.mixing_alpha)
 
-    def truth(self, matches: Bool[Tensor, "b b"] | Float[Tensor, "b b"]) -> Float[Tensor, "b b"]:
+    def truth(self, matches: SoftTruth) -> Float[Tensor, "b b"]:
         """From 0 to 1, how far a pair matches; what `mixed` gave is that already."""
-        if matches.is_floating_point():
-            return matches
-        if self.positives == "diagonal":
-            return torch.eye(*matches.shape, device=matches.device)
-        return matches.float()
+        return matches if matches.is_floating_point() else positive_pairs(matches, self.positives).float()
 
 
 class ClosedForm(SigmoidObjective):
@@ -96,13 +81,7 @@ class ClosedForm(SigmoidObjective):
         super().__init__(method.scale, method.shift)
         self.method = method
 
-    def forward(
-        self,
-        images: Embedding,
-        captions: Embedding,
-        matches: Bool[Tensor, "b b"] | Float[Tensor, "b b"],
-        generator: torch.Generator,
-    ) -> Terms:
+    def forward(self, images: Embedding, captions: Embedding, matches: SoftTruth, generator: torch.Generator) -> Terms:
         """The terms match, pseudo and kl."""
         left, right = require_gaussians("PCME++", images, captions)
         logits = self._logits(left, right)
@@ -113,11 +92,9 @@ class ClosedForm(SigmoidObjective):
             "pseudo": lambda: _pseudo(logits, target),
             "kl": lambda: kl_to_standard_normal(left) + kl_to_standard_normal(right),
         }
-        return Terms.of(terms, pseudo=self.method.pseudo_weight, kl=self.method.kl_weight)
+        return Terms.of(terms, **self.method.weights)
 
-    def pair_nll(
-        self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator
-    ) -> Float[Tensor, "b c"]:
+    def pair_nll(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> PairLoss:
         """The binary cross entropy of every pair, in closed form."""
         logits = self._logits(*require_gaussians("PCME++", images, captions))
         return F.binary_cross_entropy_with_logits(logits, matches.to(logits), reduction="none")
@@ -137,15 +114,14 @@ def expected_distance(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b 
     >>> expected_distance(one, Gaussian(torch.zeros(1, 2), torch.zeros(1, 1)))
     tensor([[29.]])
     """
-    own = [items.mean.square().sum(1) + items.variance.sum(1) for items in (images, captions)]
-    return own[0][:, None] + own[1] - 2 * images.mean @ captions.mean.T
+    x, y = (items.mean.square().sum(1) + items.variance.sum(1) for items in (images, captions))
+    return x[:, None] + y - 2 * images.mean @ captions.mean.T
 
 
 def with_pseudo_positives(target: Float[Tensor, "b c"], logits: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
     """The targets of each row, its best one given to all pairs that look as true. Chun 2024, §2.3.
 
-    "As true" is a logit at least as large as that of the pair with the best target; of several such
-    pairs, the one with the largest logit.
+    "As true" is a logit at least as large as that of the pair with the best target, or the largest of several such.
 
     >>> with_pseudo_positives(torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[2.0, 3.0, 1.0]]))
     tensor([[1., 1., 0.]])
@@ -157,10 +133,8 @@ def with_pseudo_positives(target: Float[Tensor, "b c"], logits: Float[Tensor, "b
 
 def _pseudo(logits: Float[Tensor, "b b"], target: Float[Tensor, "b b"]) -> Float[Tensor, ""]:
     """The cross entropy with pseudo-positives, mean of both directions."""
-    seen = logits.detach()
-    rows = _cross_entropy(logits, with_pseudo_positives(target, seen))
-    columns = _cross_entropy(logits.T, with_pseudo_positives(target.T, seen.T))
-    return torch.stack((rows, columns)).mean()
+    directions = (logits, target), (logits.T, target.T)
+    return torch.stack([_cross_entropy(x, with_pseudo_positives(t, x.detach())) for x, t in directions]).mean()
 
 
 def _cross_entropy(logits: Float[Tensor, "b c"], target: Float[Tensor, "b c"]) -> Float[Tensor, ""]:

@@ -2,13 +2,14 @@
 
     loss = rank + 0.1 · diversity + 0.01 · mmd
 
-rank is the triplet loss on the largest of K × K cosines; diversity keeps the K attentions of an
-item from seeing the same; mmd draws the two modalities' distributions together.
+rank is the triplet loss on the largest of K × K cosines; diversity keeps the K attentions of an item from seeing the
+same; mmd draws the two modalities' distributions together.
 
 Song & Soleymani 2019 (PVSE, CVPR); the baseline of the paper's §4.2, §4.3 and §E.2.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -18,7 +19,8 @@ from torch.nn import functional as F
 from pcme.core.checks import require
 from pcme.embedding import Embedding, Points
 from pcme.errors import ShapeError
-from pcme.methods.base import Terms, Truth, registry, require_not_negative
+from pcme.methods.base import Terms, registry
+from pcme.methods.pairs import Truth
 from pcme.methods.triplets import Negatives, TripletMethod, TripletObjective, best_cosine
 from pcme.nn.heads import HeadOptions, SeveralPoints
 from pcme.scores import create
@@ -39,6 +41,7 @@ class PVSE(TripletMethod):
     optimiser and epochs are a recipe's business.
     """
 
+    averaged: ClassVar[bool] = True
     margin: float = 0.1
     negatives: Negatives = "hardest"
     warm_start: float = 0.5
@@ -50,12 +53,10 @@ class PVSE(TripletMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         require("embeddings", self.embeddings >= 1, "at least 1", self.embeddings)
-        require_not_negative(diversity_weight=self.diversity_weight, mmd_weight=self.mmd_weight)
 
     def heads(self, dim: int) -> HeadOptions:
         """K attentions per item."""
-        hidden = self.attention_hidden
-        return HeadOptions(dim, covariance="none", points=self.embeddings, attention_hidden=hidden)
+        return HeadOptions(dim, covariance="none", points=self.embeddings, attention_hidden=self.attention_hidden)
 
     def objective(self) -> "MultipleInstance":
         """The loss."""
@@ -65,23 +66,19 @@ class PVSE(TripletMethod):
 class MultipleInstance(TripletObjective):
     """The loss of this module's docstring."""
 
-    def __init__(self, method: PVSE) -> None:
-        super().__init__(method, averaged=True)
-        self.method = method
+    method: PVSE
 
     def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The term rank; with K > 1 the terms diversity and mmd too."""
-        rank: Float[Tensor, ""] = self.triplets(best_cosine(images, captions), matches)
         if self.method.embeddings == 1:
-            return Terms.of({"rank": lambda: rank})
+            return super().forward(images, captions, matches, generator)
         left, right = _several(images), _several(captions)
         terms = {
-            "rank": lambda: rank,
+            "rank": lambda: self.triplets(best_cosine(left, right), matches),
             "diversity": lambda: diversity(left.residuals) + diversity(right.residuals),
             "mmd": lambda: discrepancy(left.x.flatten(0, 1), right.x.flatten(0, 1)),
         }
-        weights = {"diversity": self.method.diversity_weight, "mmd": self.method.mmd_weight}
-        return Terms.of(terms, **weights)
+        return Terms.of(terms, **self.method.weights)
 
     def score(self) -> Score:
         """−min ‖x − y‖² = 2 max cos − 2 for unit vectors: the order of the best cosines."""
@@ -108,26 +105,23 @@ def diversity(residuals: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
 def discrepancy(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """Maximum mean discrepancy of two samples: mean of K(x, x') − 2 K(x, y) + K(y, y').
 
-    Song & Soleymani 2019, domain discrepancy loss; as in the authors' code, the norm in the kernel
-    exp(−γ ‖x − y‖) is not squared.
+    Song & Soleymani 2019; as in the authors' code, the norm in the kernel exp(−γ ‖x − y‖) is not squared.
 
     >>> discrepancy(torch.eye(3), torch.eye(3)).item()
     0.0
     """
-    return _kernel(x, x).mean() - 2 * _kernel(x, y).mean() + _kernel(y, y).mean()
 
+    def mean_kernel(left: Float[Tensor, "l d"], right: Float[Tensor, "r d"]) -> Float[Tensor, ""]:
+        # By products, the distance of a point to itself would be the root of a rounding error.
+        distance = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+        return torch.exp(-KERNEL_WIDTH * distance).mean()
 
-def _kernel(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
-    # by way of products, the distance of a point to itself would be a rounding error's root
-    distance = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
-    return torch.exp(-KERNEL_WIDTH * distance)
+    return mean_kernel(x, x) - 2 * mean_kernel(x, y) + mean_kernel(y, y)
 
 
 def _several(items: Embedding) -> SeveralPoints:
     if isinstance(items, SeveralPoints):
         return items
     got = f"Points with K = {items.x.shape[1]}" if isinstance(items, Points) else "Gaussians"
-    raise ShapeError(
-        f"PVSE with several embeddings needs their residuals too, got {got} alone. "
-        "Take the embeddings of a tower (SeveralPoints)."
-    )
+    remedy = "Take the embeddings of a tower (SeveralPoints)."
+    raise ShapeError(f"PVSE with several embeddings needs their residuals too, got {got} alone. {remedy}")

@@ -1,7 +1,6 @@
 """Regularisers: against a collapse of σ and of means, and for a σ that fits the matches.
 
-All are means over items and dimensions, so their weights depend neither on the size of the batch
-nor on D. Paper: §3.2.1 (KL), §A.1 (uniformity).
+All are means over items and dimensions: their weights depend neither on the batch nor on D. Paper: §3.2.1 (KL), §A.1.
 """
 
 import math
@@ -14,15 +13,15 @@ from torch.nn import functional as F
 from pcme.embedding import Gaussian
 
 BREADTH_SLOPE = 4.0
-"""How the log odds of a match grow with mean log σ in `breadth`: any positive number would do, and
-this one spreads log σ by about one between a caption that fits everything and one that fits 1 %."""
+"""How the log odds of a match grow with mean log σ in `breadth`: any positive number would do, and this one spreads
+log σ by about one between a caption that fits everything and one that fits 1 %."""
 
 
 def kl_to_standard_normal(items: Gaussian) -> Float[Tensor, ""]:
     """KL(N(μ, σ²) ‖ N(0, 1)) = ½ (μ² + σ² − 1 − 2 log σ), mean over items and dimensions.
 
-    Differs: the authors' code reads log σ as log σ², takes μ from samples, and sums. Their weight β
-    on a sum over D is here β·D/2 on a mean; half of that for the right σ (docs/science/errata.md).
+    Differs: the authors' code reads log σ as log σ², takes μ from samples, and sums. Their weight β on a sum over D is
+    here β·D/2 on a mean; half of that for the right σ (docs/science/errata.md).
     """
     log_sigma = items.log_sigma.expand_as(items.mean)
     value = items.mean.square() + items.variance - 1 - 2 * log_sigma
@@ -32,8 +31,8 @@ def kl_to_standard_normal(items: Gaussian) -> Float[Tensor, ""]:
 def uniformity(points: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """log of the mean of exp(−2 ‖x − y‖²) over distinct pairs. Paper: §A.1.
 
-    Differs: the paper sums over all pairs, an item with itself included; the authors' code takes
-    the log of the mean over 128 samples drawn with replacement. Here: all means of the batch.
+    Differs: the paper sums over all pairs, an item with itself included; the authors' code takes the log of the mean
+    over 128 samples drawn with replacement. Here: all means of the batch.
     """
     squared = torch.pdist(points).square()
     return torch.logsumexp(-2 * squared, 0) - math.log(len(squared))
@@ -42,9 +41,9 @@ def uniformity(points: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 def spread_fit(energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]) -> Float[Tensor, ""]:
     """−log density of a caption's matches under its Gaussian, 1/D of it: mean over captions.
 
-    `energy` is that of `likelihood.overlap_energy`. For fixed means it is least where σ₁² + σ₂² is
-    the mean of (μ₁ − μ₂)² over the matches, dimension by dimension: σ is then how far apart the
-    images lie that a caption fits. Not in the paper; docs/science/sigma.md says why it is needed.
+    `energy` is that of `likelihood.overlap_energy`. For fixed means it is least where σ₁² + σ₂² is the mean of
+    (μ₁ − μ₂)² over the matches, dimension by dimension: σ is then how far apart the images lie that a caption fits. Not
+    in the paper; docs/science/sigma.md says why it is needed.
     """
     counts = matches.sum(0)
     share = matches / counts.clamp_min(1)
@@ -60,8 +59,7 @@ def effective_matches(p: Float[Tensor, "n m"]) -> Float[Tensor, " n"]:
     tensor([2., 4.])
     """
     share = p / p.sum(1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)
-    entropy: Float[Tensor, " n"] = torch.special.entr(share).sum(1)
-    return entropy.exp()
+    return torch.exp(torch.special.entr(share).sum(1))
 
 
 def breadth(
@@ -69,9 +67,8 @@ def breadth(
 ) -> Float[Tensor, ""]:
     """How badly an item's mean log σ predicts the share of items that it could be.
 
-    Cross entropy of `share` with sigmoid(offset + slope · (E_d[log σ] − centre)), mean over items:
-    an item that could be many must be wide, whatever the likelihood leaves open. Not in the paper;
-    why it is needed stands in docs/science/sigma.md.
+    Cross entropy of `share` with sigmoid(offset + slope · (E_d[log σ] − centre)), mean over items: an item that could
+    be many must be wide, whatever the likelihood leaves open. Not in the paper, see docs/science/sigma.md.
     """
-    above = items.mean_log_sigma() - centre
-    return F.binary_cross_entropy_with_logits(offset + BREADTH_SLOPE * above, share)
+    logits = offset + BREADTH_SLOPE * (items.mean_log_sigma() - centre)
+    return F.binary_cross_entropy_with_logits(logits, share)

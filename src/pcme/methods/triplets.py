@@ -2,13 +2,13 @@
 
     excess = max(0, margin + sim(anchor, negative) − sim(anchor, positive))
 
-summed over an anchor's negatives, or that of the worst of them, for images as anchors and for
-captions as anchors. VSE0, VSE++ and PVSE share it. Paper: §4.2, §E.2.
+summed over an anchor's negatives, or that of the worst of them, for images and for captions as anchors. VSE0, VSE++ and
+PVSE share it. Paper: §4.2, §E.2.
 """
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,54 +16,57 @@ from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding
-from pcme.methods.base import Method, Objective, Terms, Truth
+from pcme.methods.base import Method, Objective, Terms
+from pcme.methods.pairs import Positives, Truth, positive_pairs
 from pcme.scores import create
 from pcme.scores.base import Score
 
 Negatives = Literal["all", "hardest", "semi-hard"]
-Positives = Literal["diagonal", "matches"]
 
 
 @dataclass(frozen=True)
 class TripletMethod(Method, ABC):
-    """A method that ranks by a margin between positives and negatives."""
+    """A method that ranks by a margin between positives and negatives.
 
+    With `averaged`, a sum over all negatives is divided by the batch.
+    """
+
+    averaged: ClassVar[bool] = False
     margin: float = 0.2
     negatives: Negatives = "all"
     positives: Positives = "matches"
     warm_start: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_known("negatives", self.negatives, get_args(Negatives))
         require_known("positives", self.positives, get_args(Positives))
         require("margin", self.margin > 0, "above 0", self.margin)
-        share = "a share of the run from 0 to below 1"
-        require("warm_start", 0 <= self.warm_start < 1, share, self.warm_start)
+        require("warm_start", 0 <= self.warm_start < 1, "a share of the run from 0 to below 1", self.warm_start)
+
+    def objective(self) -> "TripletObjective":
+        """The loss."""
+        return TripletObjective(self)
 
 
 class Triplets(nn.Module):
     """The loss of an anchor, both directions added, mean over the batch; with a warm start.
 
-    `negatives`: "all" of them are summed (or averaged over the batch with `averaged`), the
-    "hardest" alone counts, or the "semi-hard" one: the hardest that is still less similar than the
-    positive (Schroff et al. 2015); an anchor without any counts nothing.
+    `negatives`: "all" of them are summed, the "hardest" alone counts, or the "semi-hard" one: the hardest that is still
+    less similar than the positive (Schroff et al. 2015); an anchor without any counts nothing.
 
-    In the first part of a run, its share `warm_start`, all negatives count, and from then on the one alone: from random
-    weights the hardest negative pulls everything into one point, where the loss is twice the margin and has no slope
-    that leads out. It is a switch, as in VSE∞ (Chen et al. 2021), for the sum of all would drown the one in any blend
-    of the two. The count of steps is a buffer, so that a run resumes where it was.
+    In the first `warm_steps` all negatives count, and from then on the one alone: from random weights the hardest
+    negative pulls everything into one point, where the loss is twice the margin and has no slope that leads out. It is
+    a switch, as in VSE∞ (Chen et al. 2021), for in a blend the sum of all would drown the one. The steps are counted in
+    a buffer, so that a run resumes where it was.
     """
 
     steps: Tensor
 
-    def __init__(self, method: TripletMethod, *, averaged: bool = False) -> None:
+    def __init__(self, method: TripletMethod) -> None:
         super().__init__()
-        self.method, self.averaged, self.warm_steps = method, averaged, 0
+        self.method, self.warm_steps = method, 0
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-
-    def set_total_steps(self, steps: int) -> None:
-        """The warm start's share of a run of this many steps; without it, there is none."""
-        self.warm_steps = round(self.method.warm_start * steps)
 
     @property
     def counted(self) -> Negatives:
@@ -75,23 +78,19 @@ class Triplets(nn.Module):
         negatives = self.counted
         if self.training:
             self.steps += 1
-        positive, negative = roles(matches, self.method.positives)
-        both = ((similarity, positive, negative), (similarity.T, positive.T, negative.T))
-        each = [excess(*p, margin=self.method.margin, negatives=negatives).mean() for p in both]
-        share = 1 / len(matches) if self.averaged and self.method.negatives == "all" else 1.0
-        return share * torch.stack(each).sum()
-
-    def report(self) -> dict[str, float]:
-        """Whether the one negative counts alone by now."""
-        return {"hardest": float(self.counted != "all")} if self.warm_steps else {}
+        positive = positive_pairs(matches, self.method.positives)
+        directions = (similarity, positive), (similarity.T, positive.T)
+        parts = [excess(*d, margin=self.method.margin, negatives=negatives).mean() for d in directions]
+        share = 1 / len(matches) if self.method.averaged and self.method.negatives == "all" else 1.0
+        return share * torch.stack(parts).sum()
 
 
 class TripletObjective(Objective):
     """The triplet loss of the best cosine of every pair; nothing in it is learned."""
 
-    def __init__(self, method: TripletMethod, *, averaged: bool = False) -> None:
+    def __init__(self, method: TripletMethod) -> None:
         super().__init__()
-        self.triplets = Triplets(method, averaged=averaged)
+        self.method, self.triplets = method, Triplets(method)
 
     def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The term rank."""
@@ -102,53 +101,36 @@ class TripletObjective(Objective):
         return create("mean")
 
     def set_total_steps(self, steps: int) -> None:
-        """The warm start is a share of it."""
-        self.triplets.set_total_steps(steps)
+        """The warm start is a share of the run; before this call there is none."""
+        self.triplets.warm_steps = round(self.method.warm_start * steps)
 
     def report(self) -> dict[str, float]:
-        """Whether the warm start is over."""
-        return self.triplets.report()
+        """Whether the warm start is over and one negative counts alone."""
+        return {"hardest": float(self.triplets.counted != "all")} if self.triplets.warm_steps else {}
 
 
 def excess(
-    similarity: Float[Tensor, "b c"],
-    positive: Bool[Tensor, "b c"],
-    negative: Bool[Tensor, "b c"],
-    *,
-    margin: float,
-    negatives: Negatives,
+    similarity: Float[Tensor, "b c"], positive: Bool[Tensor, "b c"], *, margin: float, negatives: Negatives
 ) -> Float[Tensor, " b"]:
-    """By how much the negatives of each row come within the margin of its positives.
+    """By how much the negatives of each row come within the margin of its positives; all others are negatives.
 
     The mean over the row's positives, so that a row weighs the same however many it has; 0 where there is none.
 
     >>> cosines = torch.tensor([[0.5, 0.4, 0.6], [0.0, 0.0, 0.0]])
     >>> true = torch.tensor([[True, False, False], [False, False, False]])
-    >>> excess(cosines, true, ~true, margin=0.2, negatives="all")
+    >>> excess(cosines, true, margin=0.2, negatives="all")
     tensor([0.4000, 0.0000])
-    >>> excess(cosines, true, ~true, margin=0.2, negatives="semi-hard")
+    >>> excess(cosines, true, margin=0.2, negatives="semi-hard")
     tensor([0.1000, 0.0000])
     """
     rows, columns = positive.nonzero(as_tuple=True)
-    own, others, counts = similarity[rows, columns][:, None], similarity[rows], negative[rows]
+    anchored, others, ignored = similarity[rows, columns][:, None], similarity[rows], positive[rows]
     if negatives == "semi-hard":
-        counts = counts & (others < own)
-    over = (margin + others - own).clamp_min(0).masked_fill(~counts, 0)
+        ignored = ignored | (others >= anchored)
+    over = (margin + others - anchored).clamp_min(0).masked_fill(ignored, 0)
     worst = over.sum(1) if negatives == "all" else over.amax(1)
     share = worst / positive.sum(1)[rows]
     return similarity.new_zeros(len(similarity)).index_add(0, rows, share)
-
-
-def roles(matches: Bool[Tensor, "b c"], positives: Positives) -> tuple[Bool[Tensor, "b c"], Bool[Tensor, "b c"]]:
-    """(which pairs are positives, which are negatives).
-
-    `diagonal`: each pair is its own positive, and all else is negative, true or not, as in the
-    authors' codes. `matches`: as it is true.
-    """
-    if positives == "diagonal":
-        own = torch.eye(*matches.shape, dtype=torch.bool, device=matches.device)
-        return own, ~own
-    return matches, ~matches
 
 
 def best_cosine(images: Embedding, captions: Embedding) -> Float[Tensor, "b c"]:

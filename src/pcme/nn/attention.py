@@ -1,9 +1,7 @@
 """Local attention: a weighted sum of an item's sites, with weights computed from the sites.
 
-Under autocast the weights come from products in 16 bits, nearly all of the work; the weighted sum
-is in single precision.
-
-Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
+Under autocast the weights come from products in 16 bits, nearly all of the work; the weighted sum is in single
+precision. Paper: §3.2.1, Fig. 3 (a); Lin et al. 2017, as used by PVSE.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -16,8 +14,8 @@ from torch import Tensor, nn
 def single_precision(like: Shaped[Tensor, "..."]) -> AbstractContextManager[object]:
     """A `with` block that autocast leaves alone, on the device of a tensor."""
     device = like.device.type
-    known = torch.amp.is_autocast_available(device)  # the meta device has none
-    return torch.autocast(device, enabled=False) if known else nullcontext()
+    available = torch.amp.is_autocast_available(device)  # the meta device has none
+    return torch.autocast(device, enabled=False) if available else nullcontext()
 
 
 class SeveralAttentions(nn.Module):
@@ -51,22 +49,13 @@ class SeveralAttentions(nn.Module):
 
 
 class LocalAttention(SeveralAttentions):
-    """One local attention. Paper: §3.2.1, Fig. 3 (a).
-
-    >>> attention = LocalAttention(8, generator=torch.Generator().manual_seed(0))
-    >>> attention(torch.ones(2, 5, 8), None).shape
-    torch.Size([2, 8])
-    """
+    """One local attention. Paper: §3.2.1, Fig. 3 (a)."""
 
     def __init__(self, features: int, *, generator: torch.Generator, hidden: int | None = None) -> None:
         super().__init__(features, 1, generator=generator, hidden=hidden)
 
-    def weights(self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None) -> Float[Tensor, "b s"]:
-        """How much each site counts: at least 0, 1 in all, 0 where the mask is False."""
-        return torch.softmax(self._logits(sites, mask).squeeze(-1), -1)
-
     def forward(self, sites: Float[Tensor, "b s d"], mask: Bool[Tensor, "b s"] | None) -> Float[Tensor, "b d"]:
         """The attended sites."""
-        weights = self.weights(sites, mask)
+        weights = torch.softmax(self._logits(sites, mask).squeeze(-1), -1)
         with single_precision(sites):
             return torch.einsum("bs,bsd->bd", weights, sites)

@@ -1,29 +1,32 @@
 """Backbones: networks from pixels, or captions, to features, chosen by name.
 
-A backbone is one class in one file of `pcme/nn/images/` or `pcme/nn/captions/`: a frozen dataclass
-whose fields are its parameters and whose `build` makes the network.
+A backbone is one class in one file of `pcme/nn/images/` or `pcme/nn/captions/`: a frozen dataclass whose fields are its
+parameters and whose `build` makes the network.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
+from pcme.core.checks import require
 from pcme.core.registry import Registry
 from pcme.data.text.tokens import Tokeniser
+
+N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Features:
     """The features of a batch of items.
 
-    `local` are the sites [b,s,d], `mask` says which of them are there; `pooled` [b,p] is the base
-    of the mean and `spread` [b,q] the base of log σ (the same tensor for images).
+    `mask` says which of the `local` sites are there; `pooled` is the base of the mean and `spread` that of log σ (the
+    same tensor for images).
     """
 
     local: Float[Tensor, "b s d"]
@@ -42,11 +45,10 @@ class _Network(nn.Module, ABC):
 
 
 class ImageNetwork(_Network, ABC):
-    """A network from normalised pixels to features at sites: a row of the grid after the other.
+    """A network from normalised pixels to features at sites, row by row of the grid.
 
-    `features` is d; `mean` and `std` are those of the colours, from 0 to 1, that it was made for.
-    `chained` says that the network is its blocks one after the other, each a map [b,c,h,w] to the
-    next: the maps of the lower ones can then be cached while the upper ones learn.
+    `features` is d; `mean` and `std` are those of the colours, from 0 to 1, that it was made for. The blocks of a
+    `chained` network go from map [b,c,h,w] to map: those of the lower ones can be cached while the upper ones learn.
     """
 
     features: int
@@ -54,9 +56,9 @@ class ImageNetwork(_Network, ABC):
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
-    @abstractmethod
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-        """The features of every site, for pictures of any size the network can halve."""
+        """The features of every site, for images of any size the network can halve; here through all blocks."""
+        return self.above(pixels, len(self.blocks()))
 
     @abstractmethod
     def blocks(self) -> Sequence[nn.Module]:
@@ -65,26 +67,23 @@ class ImageNetwork(_Network, ABC):
     def below(self, pixels: Float[Tensor, "b 3 h w"], top: int) -> Float[Tensor, "b c i j"]:
         """The maps that the last `top` blocks of a chained network take."""
         x = pixels.contiguous(memory_format=torch.channels_last)  # faster on a CPU
-        for block in self.blocks()[: self._cut(top)]:
+        for block in self.blocks()[: max(0, len(self.blocks()) - top)]:
             x = block(x)
         return x
 
     def above(self, maps: Float[Tensor, "b c i j"], top: int) -> Float[Tensor, "b s d"]:
         """The features of every site, from the maps that the last `top` blocks take."""
         x = maps.contiguous(memory_format=torch.channels_last)
-        for block in self.blocks()[self._cut(top) :]:
+        for block in self.blocks()[max(0, len(self.blocks()) - top) :]:
             x = block(x)
         return x.flatten(2).transpose(1, 2)
-
-    def _cut(self, top: int) -> int:
-        return max(0, len(self.blocks()) - top)
 
 
 class CaptionNetwork(_Network, ABC):
     """A network from captions, as ids or as vectors, to their features.
 
-    `features` is the width of a site, `pooled` that of the vector of a whole caption. `projected` says that this vector
-    has been brought to the embedding's size already, one for the mean and one for log σ; otherwise the heads do it.
+    `features` is the width of a site, `pooled` that of the vector of a whole caption. If it is `projected`, this vector
+    has the embedding's size already, one for the mean and one for log σ; otherwise the heads project it.
     """
 
     features: int
@@ -108,6 +107,34 @@ class CaptionNetwork(_Network, ABC):
         return None
 
 
+def present(inputs: Shaped[Tensor, "b s ..."], lengths: Int64[Tensor, " b"]) -> Bool[Tensor, "b s"]:
+    """Which sites are there, the first `lengths` of each caption; the others pad."""
+    return torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
+
+
+def full_lengths(inputs: Shaped[Tensor, "b s ..."]) -> Int64[Tensor, " b"]:
+    """The lengths of captions without padding."""
+    return torch.full((len(inputs),), inputs.shape[1], device=inputs.device)
+
+
+def unset(make: Callable[[], N]) -> N:
+    """A network whose weights have no values yet: on a real device a layer would draw them from the global stream."""
+    with torch.device("meta"):
+        network = make()
+    return network.to_empty(device="cpu")
+
+
+def draw_convolutions(
+    network: nn.Module, generator: torch.Generator, *, mode: Literal["fan_in", "fan_out"] = "fan_in"
+) -> None:
+    """Kaiming-normal convolutions (He et al. 2015), and batch norms at their start."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)
+        elif isinstance(module, nn.BatchNorm2d):
+            module.reset_parameters()
+
+
 Network = TypeVar("Network", bound=_Network, covariant=True)
 
 
@@ -115,8 +142,7 @@ Network = TypeVar("Network", bound=_Network, covariant=True)
 class Build:
     """The circumstances in which a backbone is built.
 
-    Weights that are not loaded from a file are drawn from `generator`. Embeddings have `dim`
-    numbers, and a σ or none; `word_vectors` are copied by a network that uses any.
+    Weights that are not loaded from a file are drawn from `generator`; `word_vectors` are copied by those that use any.
     """
 
     generator: torch.Generator
@@ -129,12 +155,11 @@ class Build:
 class Backbone(ABC, Generic[Network]):
     """A backbone as a user names it."""
 
-    def without_weights(self, folder: Path | None = None) -> "Backbone[Network]":
-        """The same without weights from elsewhere, for a network whose weights are loaded next.
+    fields_without_weights: ClassVar[Mapping[str, object]] = {}
 
-        `folder` holds the files that `save_files` wrote, where the network wrote any.
-        """
-        return self
+    def without_weights(self, folder: Path | None = None) -> "Backbone[Network]":
+        """The same without weights from elsewhere, as those of `folder` follow, where `save_files` wrote."""
+        return replace(self, **self.fields_without_weights)
 
     @abstractmethod
     def build(self, context: Build) -> Network:
@@ -147,6 +172,16 @@ class ImageBackbone(Backbone[ImageNetwork], ABC):
 
 class CaptionBackbone(Backbone[CaptionNetwork], ABC):
     """A caption backbone as a user names it."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A backbone without a network: its features, of this width, are given."""
+
+    features: int
+
+    def __post_init__(self) -> None:
+        require("features", self.features >= 1, "at least 1", self.features)
 
 
 image_backbones: Registry[Backbone[ImageNetwork]] = Registry("image backbone", "pcme.nn.images")

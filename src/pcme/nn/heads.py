@@ -2,14 +2,13 @@
 
 mean = L2(LN(base + sigmoid(fc(attention))))       log σ = base + fc(attention), nothing squashed
 
-`base` is a projection of the pooled features (images) or the sentence vector (captions). With K
-points per item, there are K attentions and no log σ: the heads of PVSE.
-
-Paper: §3.2.1, Fig. 3 (b, c); §D for the switches.
+`base` is a projection of the pooled features (images) or the sentence vector (captions). With K points per item, there
+are K attentions and no log σ: the heads of PVSE. Paper: §3.2.1, Fig. 3 (b, c); §D for the switches.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,8 +30,8 @@ Covariance = Literal["diagonal", "isotropic", "none"]
 class HeadOptions:
     """The switches of §D, and where log σ starts.
 
-    Differs: the authors' log σ starts at about 0, so that the first distances are dominated by
-    noise; here it starts at `log_sigma` and is softly kept within `bounds`.
+    Differs: the authors' log σ starts at about 0, so that the first distances are dominated by noise; here it starts at
+    `log_sigma` and is softly kept within `bounds`.
     """
 
     dim: int
@@ -51,8 +50,7 @@ class HeadOptions:
     def __post_init__(self) -> None:
         low, high = self.bounds
         require_known("covariance", self.covariance, get_args(Covariance))
-        within = low < self.log_sigma < high
-        require("log_sigma", within, f"within {self.bounds}", self.log_sigma)
+        require("log_sigma", low < self.log_sigma < high, f"within {self.bounds}", self.log_sigma)
         require("dim", self.dim >= 1, "at least 1", self.dim)
         require("points", self.points >= 1, "at least 1", self.points)
         if self.points > 1 and (self.covariance != "none" or not self.mean_attention):
@@ -74,29 +72,34 @@ class HeadSizes:
     project: bool = True
 
 
-class _Head(nn.Module):
-    """A base, and an attention with a linear map behind it; `points` of them, if that is given."""
+class _Head(nn.Module, ABC):
+    """A base, and one attention or `several` with a linear map behind it."""
+
+    several = False
 
     def __init__(
-        self,
-        sizes: HeadSizes,
-        options: HeadOptions,
-        generator: torch.Generator,
-        *,
-        out: int,
-        attends: bool = True,
-        points: int | None = None,
+        self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator, *, out: int, attends: bool
     ) -> None:
         super().__init__()
         local, hidden = sizes.local, options.attention_hidden
         projects = sizes.project or out != options.dim
         self.base = linear(sizes.pooled, out, generator) if projects else nn.Identity()
         self.attention: SeveralAttentions | None = None
-        if points is not None:
-            self.attention = SeveralAttentions(local, points, generator=generator, hidden=hidden)
+        if attends and self.several:
+            self.attention = SeveralAttentions(local, options.points, generator=generator, hidden=hidden)
         elif attends:
             self.attention = LocalAttention(local, generator=generator, hidden=hidden)
-        self.fc = linear(local, out, generator) if attends else None
+        self.fc = None if self.attention is None else linear(local, out, generator)
+
+    def forward(self, local: Sites, pooled: Pooled, mask: Mask) -> Any:  # noqa: ANN401 - each its own
+        """The head's formula, in single precision but for the attention."""
+        attended = None if self.attention is None else self.attention(local, mask)
+        with single_precision(pooled):
+            return self._formula(self.base(pooled), None if self.fc is None else self.fc(attended))
+
+    @abstractmethod
+    def _formula(self, base: Float[Tensor, "b out"], seen: Float[Tensor, "b ... out"] | None) -> object:
+        """The formula, from the base and what was attended to, if anything."""
 
 
 class MeanHead(_Head):
@@ -109,22 +112,16 @@ class MeanHead(_Head):
         super().__init__(sizes, options, generator, out=options.dim, attends=options.mean_attention)
         self.norm = nn.LayerNorm(options.dim)
 
-    def forward(self, local: Sites, pooled: Pooled, mask: Mask) -> Float[Tensor, "b dim"]:
-        """The means, of length one."""
-        attended = None if self.attention is None else self.attention(local, mask)
-        with single_precision(pooled):
-            base = self.base(pooled)
-            if attended is not None and self.fc is not None:
-                base = base + torch.sigmoid(self.fc(attended))
-            return F.normalize(self.norm(base), dim=-1)
+    def _formula(self, base: Float[Tensor, "b dim"], seen: Float[Tensor, "b dim"] | None) -> Float[Tensor, "b dim"]:
+        total = base if seen is None else base + torch.sigmoid(seen)
+        return F.normalize(self.norm(total), dim=-1)
 
 
 class GivenMean(nn.Module):
     """L2(L2(vector) − centre): the item's own vector, where two backbones agree by themselves.
 
-    For CLIP and its like, whose cosines rank already; heads that start from nothing would have to learn that again.
-    `centre` is the mean of the side's vectors in training: the two sides lie apart as wholes, so that without it all
-    distances are nearly the same, and the probability of a match has nothing to go by. Nothing here is learned.
+    For CLIP and its like, whose cosines rank already. `centre` is the mean of the side's vectors in training: the two
+    sides lie apart as wholes, so that without it all distances are nearly the same. Nothing here is learned.
     """
 
     centre: Tensor
@@ -134,9 +131,8 @@ class GivenMean(nn.Module):
         super().__init__()
         if pooled != options.dim or options.points > 1:
             raise ConfigError(
-                f'means="given" takes the vectors of an image and of a caption as they are, one '
-                f"each, got {pooled} numbers for dim={options.dim} and {options.points} points. "
-                f'Set dim={pooled} for both sides, or means="learned".'
+                f'means="given" takes one vector per item as it is, got {pooled} numbers for dim={options.dim} and '
+                f'{options.points} points. Set dim={pooled} for both sides, or means="learned".'
             )
         self.register_buffer("centre", torch.zeros(options.dim))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
@@ -146,12 +142,9 @@ class GivenMean(nn.Module):
         with single_precision(pooled):
             unit = F.normalize(pooled, dim=-1)
             if self.training:
-                self._count(unit.detach())
+                self.seen += len(unit)
+                self.centre += (unit.detach().mean(0) - self.centre) * (len(unit) / self.seen)
             return F.normalize(unit - self.centre, dim=-1)
-
-    def _count(self, unit: Float[Tensor, "b dim"]) -> None:
-        self.seen += len(unit)
-        self.centre += (unit.mean(0) - self.centre) * (len(unit) / self.seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,27 +160,22 @@ class PointsHead(_Head):
     Song & Soleymani 2019 (PVSE), PIE-Net; `fc` and the LN are common to all. Relation: for K = 1 it is `MeanHead`.
     """
 
-    attention: SeveralAttentions
-    fc: nn.Linear
+    several = True
 
     def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
-        super().__init__(sizes, options, generator, out=options.dim, points=options.points)
+        super().__init__(sizes, options, generator, out=options.dim, attends=True)
         self.norm = nn.LayerNorm(options.dim)
 
-    def forward(self, local: Sites, pooled: Pooled, mask: Mask) -> SeveralPoints:
-        """The points, of length one, and their residuals."""
-        attended = self.attention(local, mask)
-        with single_precision(pooled):
-            residuals = torch.sigmoid(self.fc(attended))
-            points = self.norm(self.base(pooled)[:, None] + residuals)
-            return SeveralPoints(F.normalize(points, dim=-1), residuals)
+    def _formula(self, base: Float[Tensor, "b dim"], seen: Float[Tensor, "b k dim"] | None) -> SeveralPoints:
+        assert seen is not None, "it always attends"
+        residuals = torch.sigmoid(seen)
+        return SeveralPoints(F.normalize(self.norm(base[:, None] + residuals), dim=-1), residuals)
 
 
 class SigmaHead(_Head):
-    """base + fc(attention), without sigmoid, LN or L2. Paper: §3.2.1, Fig. 3 (c).
+    """base + fc(attention), softly within bounds, without sigmoid, LN or L2. Paper: §3.2.1, Fig. 3 (c).
 
-    `sigma_squashed` adds the sigmoid and the LN, the ablation of §D; an isotropic one has a single
-    output for all dimensions.
+    `sigma_squashed` adds the sigmoid and the LN, the ablation of §D; an isotropic σ is one output for all dimensions.
     """
 
     def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
@@ -197,17 +185,11 @@ class SigmaHead(_Head):
         self.squashed, self.bounds = options.sigma_squashed, options.bounds
         self.offset = nn.Parameter(torch.full((out,), options.log_sigma))
 
-    def forward(self, local: Sites, spread: Pooled, mask: Mask) -> Float[Tensor, "b out"]:
-        """log σ, softly within the bounds."""
-        attended = None if self.attention is None else self.attention(local, mask)
-        with single_precision(spread):
-            value = self.base(spread)
-            if attended is not None and self.fc is not None:
-                seen = self.fc(attended)
-                value = value + (torch.sigmoid(seen) if self.squashed else seen)
-            if self.norm is not None:
-                value = self.norm(value)
-            return softly_bounded(value + self.offset, *self.bounds)
+    def _formula(self, base: Float[Tensor, "b out"], seen: Float[Tensor, "b out"] | None) -> Float[Tensor, "b out"]:
+        if seen is not None:
+            base = base + (torch.sigmoid(seen) if self.squashed else seen)
+        value = base if self.norm is None else self.norm(base)
+        return softly_bounded(value + self.offset, *self.bounds)
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:

@@ -1,9 +1,8 @@
 """Several bidirectional GRUs over the same words, run as one.
 
-The sentences are sorted by length and packed, so that step t works only on those that still have a
-word; the directions and the stacks are one batched product per step. The gradient is written out by
-hand: that of the weights is then one product over all steps, where automatic differentiation makes
-one per step. The result and its gradients are those of packed `nn.GRU`s.
+The sentences are sorted by length and packed, so that step t works only on those that still have a word; the directions
+and the stacks are one batched product per step. The gradient is written out by hand: that of the weights is then one
+product over all steps, where automatic differentiation makes one per step. The result is that of packed `nn.GRU`s.
 """
 
 import math
@@ -22,9 +21,8 @@ Gradient = Float[Tensor, "r ..."]
 class StackedBiGRU(nn.Module):
     """`stacks` independent one-layer bidirectional GRUs with `hidden` units per direction.
 
-    Both final states are read: the forward one after the last word, the backward one after the
-    first. Differs: the authors read the output at the last word, where the backward half has seen
-    nothing but `<end>` and is the same for every caption (docs/science/errata.md).
+    Both final states are read: the forward one after the last word, the backward one after the first. Differs: the
+    authors read the output at the last word, where the backward half has seen `<end>` alone (docs/science/errata.md).
 
     >>> gru = StackedBiGRU(3, 4, stacks=2, generator=torch.Generator().manual_seed(0))
     >>> gru(torch.ones(5, 7, 3), torch.tensor([7, 1, 3, 7, 2])).shape
@@ -38,8 +36,7 @@ class StackedBiGRU(nn.Module):
         bound = 1 / math.sqrt(hidden)
 
         def uniform(*shape: int) -> nn.Parameter:
-            values = torch.rand(*shape, generator=generator)
-            return nn.Parameter((2 * values - 1) * bound)
+            return nn.Parameter((2 * torch.rand(*shape, generator=generator) - 1) * bound)
 
         # Gates in the order of nn.GRU: reset, update, new.
         self.weight_ih = uniform(rows, 3 * hidden, inputs)
@@ -99,21 +96,21 @@ class _Recurrence(torch.autograd.Function):
     ) -> Float[Tensor, "r b h"]:
         """The final states, in `state`; `gates`, which nobody else needs, becomes r, z and m."""
         size = weight.shape[2]
-        own_new, before = gates.new_empty(2, len(gates), gates.shape[1] if trains else 0, size)
+        recurrent_new, before = gates.new_empty(2, len(gates), gates.shape[1] if trains else 0, size)
         room = gates.new_empty(state.numel() * 3)  # new memory for every step would be slow
         turned = weight.transpose(1, 2)
         for count, here in _steps(counts):
             previous = state[:, :count]  # those that are at their end keep their state
-            own = _shaped(room, len(gates), count, 3 * size)
-            torch.baddbmm(bias[:, None], previous, turned, out=own)
+            recurrent = _shaped(room, len(gates), count, 3 * size)
+            torch.baddbmm(bias[:, None], previous, turned, out=recurrent)
             if trains:
-                before[:, here], own_new[:, here] = previous, own[..., 2 * size :]
-            both = gates[:, here, : 2 * size].add_(own[..., : 2 * size]).sigmoid_()
-            new = gates[:, here, 2 * size :].addcmul_(both[..., :size], own[..., 2 * size :])
+                before[:, here], recurrent_new[:, here] = previous, recurrent[..., 2 * size :]
+            both = gates[:, here, : 2 * size].add_(recurrent[..., : 2 * size]).sigmoid_()
+            new = gates[:, here, 2 * size :].addcmul_(both[..., :size], recurrent[..., 2 * size :])
             torch.lerp(new.tanh_(), previous, both[..., size:], out=previous)
         ctx.mark_dirty(state)
         ctx.counts = counts
-        ctx.save_for_backward(gates, own_new, before, weight)
+        ctx.save_for_backward(gates, recurrent_new, before, weight)
         return state
 
     @staticmethod
@@ -123,27 +120,27 @@ class _Recurrence(torch.autograd.Function):
         final: Float[Tensor, "r b h"],
     ) -> tuple[Gradient, Gradient, Gradient, None, None, None]:
         """The gradients with respect to gates, weight and bias."""
-        gates, own_new, before, weight = ctx.saved_tensors
+        gates, recurrent_new, before, weight = ctx.saved_tensors
         rows, size = len(gates), weight.shape[2]
         state = final.clone(memory_format=torch.contiguous_format)
-        to_gates, to_own = torch.empty_like(gates), torch.empty_like(gates)
+        to_gates, to_recurrent = torch.empty_like(gates), torch.empty_like(gates)
         room = gates.new_empty(2, state.numel())
         for count, here in reversed(list(_steps(ctx.counts))):
             r, z, new = gates[:, here].split(size, 2)
             to_r, to_z, to_new = to_gates[:, here].split(size, 2)
-            part, kept = (_shaped(memory, rows, count, size) for memory in room)
+            part, carried = (_shaped(memory, rows, count, size) for memory in room)
             to_state = state[:, :count]
-            torch.mul(to_state, z, out=kept)
-            torch.sub(to_state, kept, out=part)
+            torch.mul(to_state, z, out=carried)
+            torch.sub(to_state, carried, out=part)
             torch.ops.aten.tanh_backward(part, new, grad_input=to_new)
-            torch.mul(to_new, own_new[:, here], out=part)
+            torch.mul(to_new, recurrent_new[:, here], out=part)
             torch.ops.aten.sigmoid_backward(part, r, grad_input=to_r)
             torch.sub(before[:, here], new, out=part).mul_(to_state)
             torch.ops.aten.sigmoid_backward(part, z, grad_input=to_z)
-            to_own[:, here, : 2 * size] = to_gates[:, here, : 2 * size]
-            torch.mul(to_new, r, out=to_own[:, here, 2 * size :])
-            torch.baddbmm(kept, to_own[:, here], weight, out=to_state)
-        return to_gates, to_own.transpose(1, 2) @ before, to_own.sum(1), None, None, None
+            to_recurrent[:, here, : 2 * size] = to_gates[:, here, : 2 * size]
+            torch.mul(to_new, r, out=to_recurrent[:, here, 2 * size :])
+            torch.baddbmm(carried, to_recurrent[:, here], weight, out=to_state)
+        return to_gates, to_recurrent.transpose(1, 2) @ before, to_recurrent.sum(1), None, None, None
 
 
 def _steps(counts: Sequence[int]) -> Iterator[tuple[int, slice]]:

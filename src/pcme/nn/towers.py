@@ -17,9 +17,12 @@ class Heads(nn.Module):
 
     def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
         super().__init__()
-        self.mean = _mean_head(sizes, options, generator)
-        has_sigma = options.covariance != "none"
-        self.sigma = SigmaHead(sizes, options, generator) if has_sigma else None
+        self.mean: nn.Module = (
+            GivenMean(sizes.pooled, options)
+            if options.means_given
+            else (PointsHead if options.points > 1 else MeanHead)(sizes, options, generator)
+        )
+        self.sigma = None if options.covariance == "none" else SigmaHead(sizes, options, generator)
 
     def forward(self, features: Features) -> Embedding:
         """The embeddings of a batch."""
@@ -28,14 +31,7 @@ class Heads(nn.Module):
             return mean
         if self.sigma is None:
             return Points(mean[:, None])
-        log_sigma = self.sigma(features.local, features.spread, features.mask)
-        return Gaussian(mean, log_sigma)
-
-
-def _mean_head(sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> nn.Module:
-    if options.means_given:
-        return GivenMean(sizes.pooled, options)
-    return (PointsHead if options.points > 1 else MeanHead)(sizes, options, generator)
+        return Gaussian(mean, self.sigma(features.local, features.spread, features.mask))
 
 
 class ImageTower(nn.Module):
@@ -59,8 +55,7 @@ class CaptionTower(nn.Module):
     def __init__(self, words: CaptionNetwork, options: HeadOptions, *, generator: torch.Generator) -> None:
         super().__init__()
         self.words = words
-        sizes = HeadSizes(words.features, words.pooled, project=not words.projected)
-        self.heads = Heads(sizes, options, generator)
+        self.heads = Heads(HeadSizes(words.features, words.pooled, not words.projected), options, generator)
 
     def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Embedding:
         """The embeddings of a batch of captions."""

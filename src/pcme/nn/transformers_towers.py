@@ -1,11 +1,11 @@
 """Towers of `transformers`: loaded by hub name or from a folder, rebuilt without their weights.
 
-`transformers` is imported only here, and only when a tower is asked for. Weights come from
-safetensors files alone and no code of a repository is run.
+`transformers` is imported only here, and only when a tower is built. Weights come from safetensors files alone and no
+code of a repository is run.
 """
 
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from pcme.errors import ConfigError, DataError, FormatError, PcmeError
+from pcme.errors import ConfigError, DataError, FormatError
 
 Side = Literal["vision", "text"]
 
@@ -35,29 +35,27 @@ class Tower:
     source: str
     side: Side
     model: Any
-    unpooled: str | None = None
+    unpooled: str | None
 
     def run_example(self, **inputs: Shaped[Tensor, "..."]) -> Any:  # noqa: ANN401 - the library's
-        """The model's output for an example, which has its widths, however its config names them.
-
-        A model that cannot be used this way is refused here, not in the midst of a run.
-        """
+        """The model's output for an example: it has the widths, and refuses an unfit model before a run begins."""
         kind = self.model.config.model_type
-        refusal = f"{self.source}: a model of kind {kind} cannot be used as a {self.side} tower"
-        remedy = f"Take another model as {KEYS[self.side]}."
         try:
             with torch.no_grad():
                 output = self.model(**inputs)
+            if getattr(output, "last_hidden_state", None) is None:
+                raise ValueError("no last hidden states")
         except Exception as error:  # a model may need other inputs besides
             reason = str(error).partition("\n")[0]
-            raise FormatError(f"{refusal}, got {reason}. {remedy}") from error
-        if getattr(output, "last_hidden_state", None) is None:
-            raise FormatError(f"{refusal}, it has no last hidden states. {remedy}")
+            raise FormatError(
+                f"{self.source}: a model of kind {kind} cannot be used as a {self.side} tower, got {reason}. "
+                f"Take another model as {KEYS[self.side]}."
+            ) from error
         return output
 
     def require_pooled(self, output: Any, instead: str) -> None:  # noqa: ANN401
         """Refuse to pool where there is no such vector, or one that was not trained."""
-        none = all(getattr(output, name, None) is None for name in VECTORS)
+        none = all(output.get(name) is None for name in VECTORS)
         if reason := "it has no pooled vector" if none else self.unpooled:
             raise ConfigError(f"{self.source}: {reason}. Set {instead}.")
 
@@ -73,47 +71,47 @@ def library() -> Any:  # noqa: ANN401 - a module that need not be installed has 
 
 
 def load(source: str, side: Side) -> Tower:
-    """The tower of one side, with its weights; of a model with both sides, that side alone.
-
-    Where both sides have a projection to a space that they share, it comes along.
-    """
+    """The tower of one side, with its weights and its projection to the space that both sides share, if any."""
     _require_source(source, side)
     package = library()
     with quiet(package), _explained(source):
-        whole = package.AutoConfig.from_pretrained(source, **_careful(source))
-        model, told = _with_weights(package, source, _own(whole, side), side)
+        config = _config(package, source, side)
+        model, report = _with_weights(package, source, config, side)
     _require_side(model, side, source)
-    missing = sorted(told["missing_keys"])
+    missing = sorted(report["missing_keys"])
     unpooled = [name for name in missing if "pooler" in name.split(".")]
     if strange := [name for name in missing if name not in unpooled]:
         raise FormatError(
             f"{source}: its weights are not those of its config, it lacks {', '.join(strange[:3])} "
             f"({len(strange)} in all). Give a {side} model."
         )
-    _settle(model)
-    _clear(model, unpooled)
+    # Sums round by where weights lie in memory: in the mapped file they would not be those of a model that was saved.
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
+    for name in unpooled:
+        model.get_parameter(name).data.zero_()  # instead of the library's draw; nothing may use them
     model.config.architectures = [type(model).__name__]  # what `rebuild` goes by
-    return Tower(source, side, model.eval(), _why_unpooled(unpooled, told["unexpected_keys"], side))
+    reason = "its file has no weights for its pooling layer" if unpooled else None
+    if not unpooled and any(name.startswith(f"{PROJECTIONS[side]}.") for name in report["unexpected_keys"]):
+        reason = "its pooled vector needs a projection that transformers has in the whole model only"
+    return Tower(source, side, model.eval(), reason)
 
 
-def rebuild(folder: Path, side: Side) -> Tower:
+def rebuild(folder: str, side: Side) -> Tower:
     """The tower that a saved config describes; its weights are still to be loaded."""
-    package, source = library(), str(folder)
-    with quiet(package), _explained(source):
-        whole = package.AutoConfig.from_pretrained(source, **_careful(source))
-        config = _own(whole, side)
-        projecting = _projecting(package, config)
-        projects = projecting and config.architectures == [projecting.__name__]
-        kind = projecting if projects else _kind(package, config)
+    package = library()
+    with quiet(package), _explained(folder):
+        config = _config(package, folder, side)
+        projecting, bare = _classes(package, config)
+        kind = projecting if projecting and config.architectures == [projecting.__name__] else bare
         with torch.random.fork_rng(devices=[]):
-            made = kind.from_config(config) if kind is package.AutoModel else kind(config)
-    return Tower(source, side, made.float().eval())
+            model = kind.from_config(config) if kind is package.AutoModel else kind(config)
+    return Tower(folder, side, model.float().eval(), None)
 
 
 def pooled(output: Any) -> Float[Tensor, "b p"]:  # noqa: ANN401 - the library's
     """The one vector per item, of an output that `Tower.require_pooled` accepted."""
-    values = (getattr(output, name, None) for name in VECTORS)
-    vector: Tensor = next(value for value in values if value is not None)
+    vector: Tensor = next(output[name] for name in VECTORS if output.get(name) is not None)
     return vector.flatten(1)
 
 
@@ -126,9 +124,13 @@ def blocks_of(tower: nn.Module) -> Sequence[nn.Module]:
         return (tower,)
     parts = _cut(tower, layers)
     at = parts.index(layers)
-    before, after = nn.ModuleList(parts[:at]), parts[at + 1 :]
     *lower, last = layers
-    return (before, *lower, nn.ModuleList([last, *after]))
+    return (nn.ModuleList(parts[:at]), *lower, nn.ModuleList([last, *parts[at + 1 :]]))
+
+
+def careful(source: str) -> dict[str, Any]:
+    """No code from the repository; and no network for a folder."""
+    return {"trust_remote_code": False, "local_files_only": Path(source).is_dir()}
 
 
 @contextmanager
@@ -176,18 +178,17 @@ def _explained(source: str) -> Iterator[None]:
             f"{source}: cannot be loaded, got {reason}. Give a folder written by save_pretrained "
             "with safetensors, or a hub name and a connection."
         ) from error
-    except PcmeError:
-        raise
     except Exception as error:  # damaged files can make the library raise nearly anything
         reason = str(error).partition("\n")[0]
         raise FormatError(
-            f"{source}: not a model that transformers can build, got {reason}. Take a model of the "
-            "kinds CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet or BERT."
+            f"{source}: not a model that transformers can build, got {reason}. "
+            "Take a model of the kinds CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet or BERT."
         ) from error
 
 
-def _own(whole: Any, side: Side) -> Any:  # noqa: ANN401 - a config of the library
+def _config(package: Any, source: str, side: Side) -> Any:  # noqa: ANN401 - the library's
     """The config of one side: it masks no patches and projects as the whole model does."""
+    whole = package.AutoConfig.from_pretrained(source, **careful(source))
     config = getattr(whole, f"{side}_config", None) or whole
     if hasattr(config, "projection_dim"):
         config.projection_dim = getattr(whole, "projection_dim", config.projection_dim)
@@ -198,65 +199,33 @@ def _own(whole: Any, side: Side) -> Any:  # noqa: ANN401 - a config of the libra
 
 def _with_weights(package: Any, source: str, config: Any, side: Side) -> tuple[Any, Any]:  # noqa: ANN401
     """(model, the library's loading report); with its projection where the file has one."""
-    projecting, bare = _projecting(package, config), _kind(package, config)
+    projecting, bare = _classes(package, config)
     for kind in (projecting, bare) if projecting else (bare,):
         with torch.random.fork_rng(devices=[]):  # the library draws what it then overwrites
-            model, told = kind.from_pretrained(
+            model, report = kind.from_pretrained(
                 source, config=config, use_safetensors=True, dtype=torch.float32,
-                output_loading_info=True, **_careful(source),
+                output_loading_info=True, **careful(source),
             )  # fmt: skip
-        if not any(PROJECTIONS[side] in name.split(".") for name in told["missing_keys"]):
+        if not any(PROJECTIONS[side] in name.split(".") for name in report["missing_keys"]):
             break  # otherwise a tower that was saved alone
-    return model, told
+    return model, report
 
 
-def _projecting(package: Any, config: Any) -> Any:  # noqa: ANN401
-    """The class of the tower with its projection, where the library has one."""
-    name = type(config).__name__.removesuffix("Config") + "ModelWithProjection"
-    return getattr(package, name, None)
+def _classes(package: Any, config: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """The classes of a tower with its projection, if the library has one, and without.
 
-
-def _kind(package: Any, config: Any) -> Any:  # noqa: ANN401
-    """The class to build; the text side of some models is one that AutoModel does not know."""
-    if type(config) in package.MODEL_MAPPING:
-        return package.AutoModel
-    name = type(config).__name__.removesuffix("Config") + "Model"
-    return getattr(package, name, package.AutoModel)
-
-
-def _careful(source: str) -> dict[str, Any]:
-    """No code from the repository; and no network for a folder."""
-    return {"trust_remote_code": False, "local_files_only": Path(source).is_dir()}
-
-
-def _settle(model: nn.Module) -> None:
-    """Copy the weights out of their mapped file: sums round by where weights lie in memory.
-
-    A model that was saved and loaded would otherwise differ from this one in the last bit.
+    AutoModel does not know the text side of some models.
     """
-    for tensor in (*model.parameters(), *model.buffers()):
-        tensor.data = tensor.data.clone()
-
-
-def _clear(model: nn.Module, names: Sequence[str]) -> None:
-    """Set weights that no file has, and nothing may use, to 0 instead of the library's draw."""
-    with torch.no_grad():
-        for name in names:
-            model.get_parameter(name).zero_()
-
-
-def _why_unpooled(missing: Sequence[str], dropped: Iterable[str], side: Side) -> str | None:
-    if missing:
-        return "its file has no weights for its pooling layer"
-    if any(name.startswith(f"{PROJECTIONS[side]}.") for name in dropped):
-        return "its pooled vector needs a projection that transformers has in the whole model only"
-    return None
+    name = type(config).__name__.removesuffix("Config")
+    known = type(config) in package.MODEL_MAPPING
+    bare = package.AutoModel if known else getattr(package, f"{name}Model", package.AutoModel)
+    return getattr(package, f"{name}ModelWithProjection", None), bare
 
 
 def _cut(module: nn.Module, layers: nn.Module) -> list[nn.Module]:
     """The module in order: `layers`, and around it the largest parts that have nothing of it."""
     if module is layers or all(part is not layers for part in module.modules()):
         return [module]
-    own = list(module.parameters(recurse=False))  # such as a class token
+    direct = list(module.parameters(recurse=False))  # such as a class token
     parts = [part for child in module.children() for part in _cut(child, layers)]
-    return [nn.ParameterList(own), *parts] if own else parts
+    return [nn.ParameterList(direct), *parts] if direct else parts

@@ -7,6 +7,7 @@ from pcme.nn import captions
 from pcme.nn.backbone import Build
 from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower
+from tests.helpers import generator
 
 PARAMS = {"precomputed": {"features": 7}}
 # A tower of transformers has a tokeniser and weights of its own: see test_hub.py.
@@ -14,20 +15,16 @@ everywhere = pytest.mark.parametrize("name", [n for n in captions.names() if n !
 LENGTHS = torch.tensor([3, 5, 1, 2])
 
 
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def built(name, *, with_sigma=True):
     backbone = captions.create(name, **PARAMS.get(name, {}))
-    vectors = torch.randn(9, 6, generator=seeded(1))
-    return backbone.build(Build(seeded(), 8, with_sigma, vectors))
+    vectors = torch.randn(9, 6, generator=generator(1))
+    return backbone.build(Build(generator(), 8, with_sigma, vectors))
 
 
 def batch(name):
     if name == "precomputed":
-        return torch.randn(4, 5, 7, generator=seeded(2))
-    return torch.randint(4, 9, (4, 5), generator=seeded(2))
+        return torch.randn(4, 5, 7, generator=generator(2))
+    return torch.randint(4, 9, (4, 5), generator=generator(2))
 
 
 @everywhere
@@ -51,7 +48,7 @@ def test_without_lengths_all_sites_are_there(name):
 @everywhere
 def test_neighbours_and_padding_do_not_matter(name):
     network, inputs = built(name), batch(name)
-    tower = CaptionTower(network, HeadOptions(8), generator=seeded()).eval()
+    tower = CaptionTower(network, HeadOptions(8), generator=generator()).eval()
     together = tower(inputs, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         alone = tower(inputs[row : row + 1, :length], LENGTHS[row : row + 1])

@@ -5,16 +5,15 @@ import torch
 
 from pcme.errors import ConfigError
 from pcme.nn import captions
+from pcme.nn.backbone import Build
 from pcme.nn.captions.gru import WordGRU
+from tests.helpers import generator
+
+VECTORS = torch.randn(9, 5, generator=generator(1))
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def made(*, dim=8, with_sigma=True):
-    vectors = torch.randn(9, 5, generator=generator(1))
-    return WordGRU(vectors, dim=dim, generator=generator(), with_sigma=with_sigma)
+def made(readout="final", *, dim=8, with_sigma=True):
+    return WordGRU(Build(generator(), dim, with_sigma, VECTORS), readout)
 
 
 IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 2, 0, 0]])
@@ -36,24 +35,15 @@ def test_mean_and_sigma_have_their_own_sentence_vectors():
     assert torch.equal(alone.pooled, alone.spread)
 
 
-def test_padding_ids_do_not_matter():
-    wider = torch.cat([IDS, torch.zeros(3, 2, dtype=torch.long)], 1)
-    assert torch.equal(made()(IDS, LENGTHS).pooled, made()(wider, LENGTHS).pooled)
-
-
 def test_the_given_vectors_are_copied_not_shared():
-    vectors = torch.randn(9, 5, generator=generator(1))
-    network = WordGRU(vectors, dim=8, generator=generator())
     with torch.no_grad():
-        network.words.weight.zero_()
-    assert float(vectors.abs().sum()) > 0
+        made().words.weight.zero_()
+    assert float(VECTORS.abs().sum()) > 0
 
 
 def test_read_at_the_last_word_the_backward_half_has_seen_that_word_alone():
     """The authors' read-out: the same for every caption that ends alike (FACTS 0.3)."""
-    vectors = torch.randn(9, 5, generator=generator(1))
-    theirs = WordGRU(vectors, dim=8, generator=generator(), readout="last-word")(IDS, LENGTHS)
-    ours = made()(IDS, LENGTHS)
+    ours, theirs = made()(IDS, LENGTHS), made("last-word")(IDS, LENGTHS)
     for own, other in ((ours.pooled, theirs.pooled), (ours.spread, theirs.spread)):
         assert torch.equal(own[:, :4], other[:, :4])
         assert torch.allclose(other[:, 4:], other[:1, 4:].expand(3, -1), atol=1e-6)

@@ -3,19 +3,12 @@
 import pytest
 import torch
 
-from pcme.data.text.tokens import Vocab
-from pcme.errors import ConfigError, ShapeError
-from pcme.model import Model
+from pcme.errors import ShapeError
 from pcme.nn.backbone import Build
 from pcme.nn.captions import create
 from pcme.nn.heads import HeadOptions
 from pcme.nn.towers import CaptionTower
-from pcme.recipes import get
-from pcme.training.phases import trained_groups
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import generator
 
 
 def network(features=6):
@@ -29,13 +22,10 @@ LENGTHS = torch.tensor([4, 1, 2])
 
 def test_a_vector_is_a_caption_of_one_token():
     whole = TOKENS[:, 0]
-    found = network()(whole)
-    assert torch.equal(found.local[:, 0], whole)
-    assert torch.equal(found.pooled, whole)
-    assert torch.equal(found.spread, whole)
-    assert found.mask is None
+    features = network()(whole)
     counted = network()(whole, torch.ones(3, dtype=torch.long))
-    assert torch.equal(counted.pooled, whole)
+    assert features.mask is None
+    assert all(torch.equal(x, whole) for x in (features.local[:, 0], features.pooled, features.spread, counted.pooled))
 
 
 def test_the_mean_is_over_the_tokens_that_are_there():
@@ -74,31 +64,3 @@ def test_other_shapes_and_ids_are_refused(wrong):
 def test_lengths_must_fit(lengths):
     with pytest.raises(ShapeError, match="from 1 to 4"):
         network()(TOKENS, torch.tensor(lengths))
-
-
-def test_the_width_is_needed_and_positive():
-    with pytest.raises(ConfigError, match="needs features"):
-        create("precomputed")
-    with pytest.raises(ConfigError, match="features: must be at least 1"):
-        create("precomputed", features=0)
-
-
-def test_a_model_learns_from_vectors_on_both_sides():
-    """No pixels and no words: features of images and vectors of captions, as CLIP gives them."""
-    recipe = get("aviary-tiny").changed(
-        ['image={"kind":"precomputed","features":5}', 'caption={"kind":"precomputed","features":6}']
-    )
-    model = Model(recipe, Vocab.build(["a"]), torch.zeros(5, 8))
-    groups = trained_groups(model, None, recipe.phases[0], words=False)
-    optimiser = torch.optim.Adam([p for group in groups for p in group["params"]], lr=1e-2)
-    images, captions = torch.randn(8, 3, 5, generator=generator(2)), TOKENS.repeat(3, 1, 1)[:8]
-    captions = captions + 0.1 * torch.randn(captions.shape, generator=generator(3))
-    losses = []
-    for _ in range(20):
-        items = model.embed_images(images), model.captions(captions, LENGTHS.repeat(3)[:8])
-        terms = model.objective(*items, torch.eye(8, dtype=torch.bool), generator())
-        optimiser.zero_grad()
-        terms.total.backward()
-        optimiser.step()
-        losses.append(terms.total.item())
-    assert losses[-1] < losses[0] - 0.5

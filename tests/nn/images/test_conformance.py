@@ -6,6 +6,7 @@ import torch
 
 from pcme.nn import images
 from pcme.nn.backbone import Build
+from tests.helpers import generator
 
 # The cheapest member of each family; a backbone that is not named here is built as it is.
 PARAMS = {
@@ -20,17 +21,13 @@ everywhere = pytest.mark.parametrize("name", OWN)
 of_pixels = pytest.mark.parametrize("name", [name for name in OWN if name != "precomputed"])
 
 
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
-
-
 def built(name, seed=0):
-    return images.create(name, **PARAMS.get(name, {})).build(Build(seeded(seed)))
+    return images.create(name, **PARAMS.get(name, {})).build(Build(generator(seed)))
 
 
 def batch(name, count, height=64, width=64):
     shape = (6, 24) if name == "precomputed" else (3, height, width)
-    return torch.randn(count, *shape, generator=seeded(5))
+    return torch.randn(count, *shape, generator=generator(5))
 
 
 def bits(network):
@@ -43,7 +40,7 @@ def same(first, second):
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (96, 96), (224, 224), (64, 96), (97, 65)])
 @everywhere
-def test_pictures_of_any_size_become_sites(name, height, width):
+def test_images_of_any_size_become_sites(name, height, width):
     network = built(name).eval()
     with torch.no_grad():
         sites = network(batch(name, 2, height, width))
@@ -70,29 +67,29 @@ def test_sites_come_a_row_after_the_other(name):
 
 @everywhere
 def test_gradients_reach_the_first_layer(name):
-    network, pictures = built(name).train(), batch(name, 4).requires_grad_()
-    network(pictures).square().mean().backward()
-    for start in (pictures, *list(network.parameters())[:1]):
+    network, pixels = built(name).train(), batch(name, 4).requires_grad_()
+    network(pixels).square().mean().backward()
+    for start in (pixels, *list(network.parameters())[:1]):
         assert start.grad.isfinite().all()
         assert start.grad.abs().max() > 0
 
 
 @everywhere
 def test_an_item_does_not_depend_on_its_neighbours_in_evaluation(name):
-    network, pictures = built(name).eval(), batch(name, 5)
+    network, pixels = built(name).eval(), batch(name, 5)
     with torch.no_grad():
-        together = network(pictures)
-        alone = torch.cat([network(picture[None]) for picture in pictures])
+        together = network(pixels)
+        alone = torch.cat([network(item[None]) for item in pixels])
     assert (together - alone).abs().max() <= 1e-5 * together.abs().max()
 
 
 @everywhere
 def test_a_saved_network_comes_back_to_the_bit(name):
-    first, second, pictures = built(name, 0).eval(), built(name, 1).eval(), batch(name, 2)
+    first, second, pixels = built(name, 0).eval(), built(name, 1).eval(), batch(name, 2)
     second.load_state_dict(safetensors.torch.load(safetensors.torch.save(first.state_dict())))
     assert same(bits(first), bits(second))
     with torch.no_grad():
-        assert torch.equal(first(pictures), second(pictures))
+        assert torch.equal(first(pixels), second(pixels))
 
 
 @everywhere
@@ -134,25 +131,25 @@ def test_nothing_is_left_uninitialised(name, monkeypatch):
 
 @everywhere
 def test_a_frozen_network_stays_as_it_is(name):
-    network, pictures = built(name), batch(name, 2)
+    network, pixels = built(name), batch(name, 2)
     network.requires_grad_(False)
     network.eval()
     before = bits(network)
     for _ in range(3):
-        assert not network(pictures).requires_grad
+        assert not network(pixels).requires_grad
     assert same(bits(network), before)
     network.train()
-    network(pictures)
+    network(pixels)
     assert not before or not same(bits(network), before)  # batch norm moves where it is not frozen
 
 
 @of_pixels
 def test_a_chained_network_can_be_cut_between_any_two_blocks(name):
-    network, pictures = built(name).eval(), batch(name, 2)
+    network, pixels = built(name).eval(), batch(name, 2)
     assert network.chained
     with torch.no_grad():
-        whole = network(pictures)
+        whole = network(pixels)
         for top in range(1, len(network.blocks()) + 1):
-            maps = network.below(pictures, top)
+            maps = network.below(pixels, top)
             assert maps.ndim == 4
             assert torch.allclose(network.above(maps, top), whole, rtol=1e-5, atol=1e-6)

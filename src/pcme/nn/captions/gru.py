@@ -1,7 +1,7 @@
 """GRU: word vectors, and a bidirectional GRU each for mean and log σ.
 
-The sites for attention are the word vectors themselves; the sentence vectors are the bases of the
-two heads, which share nothing but the words. Paper: §3.1.1, §3.2.1.
+The sites for attention are the word vectors themselves; the sentence vectors are the bases of the two heads, which
+share nothing but the words. Paper: §3.1.1, §3.2.1.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,19 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
-from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones, full_lengths, present
 from pcme.nn.recurrent import StackedBiGRU
 
 ReadOut = Literal["final", "last-word"]
 
 
 class WordGRU(CaptionNetwork):
-    """From ids and lengths to features; `with_sigma` adds the second GRU.
+    """From ids and lengths to features; with a σ there is a second GRU. Weights are drawn as in nn.GRU.
 
-    `readout` is where the sentence vectors are read: "final", each direction after its last step;
-    or "last-word", both at the last word, as in the authors' code: the backward half has then seen
-    that word alone, which is always `<end>` (docs/science/errata.md).
+    `readout`: sentence vectors are read at the end ("final"), each direction after its last step, or both at the last
+    word ("last-word", as in the authors' code): the backward half has seen that alone (docs/science/errata.md).
 
-    >>> words = WordGRU(torch.randn(9, 5), dim=8, generator=torch.Generator().manual_seed(0))
+    >>> words = WordGRU(Build(torch.Generator().manual_seed(0), dim=8, word_vectors=torch.randn(9, 5)))
     >>> features = words(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([3, 2]))
     >>> features.local.shape, features.pooled.shape, features.mask.tolist()[1]
     (torch.Size([2, 3, 5]), torch.Size([2, 8]), [True, True, False])
@@ -34,30 +33,22 @@ class WordGRU(CaptionNetwork):
 
     projected = True
 
-    def __init__(
-        self,
-        vectors: Float[Tensor, "v e"],
-        *,
-        dim: int,
-        generator: torch.Generator,
-        with_sigma: bool = True,
-        readout: ReadOut = "final",
-    ) -> None:
+    def __init__(self, context: Build, readout: ReadOut = "final") -> None:
         super().__init__()
+        vectors, dim = context.word_vectors, context.dim
+        assert vectors is not None, "a model always has them"
         require("dim", dim % 2 == 0, "even, one half per direction", dim)
         self.features, self.pooled, self.readout = vectors.shape[1], dim, readout
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
-        stacks = 2 if with_sigma else 1
-        self.gru = StackedBiGRU(vectors.shape[1], dim // 2, stacks=stacks, generator=generator)
+        stacks = 2 if context.with_sigma else 1
+        self.gru = StackedBiGRU(vectors.shape[1], dim // 2, stacks=stacks, generator=context.generator)
 
     def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The word vectors as sites, and the sentence vectors."""
-        if lengths is None:
-            lengths = inputs.new_full((len(inputs),), inputs.shape[1])
+        lengths = full_lengths(inputs) if lengths is None else lengths
         words = self.words(inputs)
         sentences = self._sentences(words, lengths)
-        steps = torch.arange(inputs.shape[1], device=inputs.device)
-        return Features(words, sentences[0], sentences[-1], steps[None] < lengths[:, None])
+        return Features(words, sentences[0], sentences[-1], present(inputs, lengths))
 
     def _sentences(self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "stacks b h"]:
         both: Tensor = self.gru(words, lengths)
@@ -85,12 +76,5 @@ class GRU(CaptionBackbone):
         require_known("readout", self.readout, get_args(ReadOut))
 
     def build(self, context: Build) -> WordGRU:
-        """The network; weights are drawn as in nn.GRU."""
-        assert context.word_vectors is not None, "a model always has them"
-        return WordGRU(
-            context.word_vectors,
-            dim=context.dim,
-            with_sigma=context.with_sigma,
-            generator=context.generator,
-            readout=self.readout,
-        )
+        """The network."""
+        return WordGRU(context, self.readout)

@@ -16,11 +16,12 @@ from pcme.core.checks import require_known
 from pcme.data.text.tokens import UNKNOWN, Tokeniser, Tokens
 from pcme.errors import DataError, FormatError
 from pcme.nn import transformers_towers
-from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones, full_lengths, present
 from pcme.nn.transformers_towers import Tower
 
 Pool = Literal["auto", "mean", "pooler"]
 
+TOKENISER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model")
 LONGEST = 512
 """The limit on tokens per caption where neither tokeniser nor config has one."""
 
@@ -28,9 +29,8 @@ LONGEST = 512
 class Subwords:
     """A tokeniser of `transformers`: words are what stands between spaces.
 
-    A word that augmentation made `<unk>` becomes the mask or the unknown token; where the tokeniser
-    has neither, or means the end by it, the word is left out. A caption that is too long loses its
-    end, but keeps the token that marks it.
+    A word that augmentation made `<unk>` becomes the mask or the unknown token; where the tokeniser has neither, or
+    means the end by it, it is left out. A caption that is too long loses its end, but keeps the token that marks it.
     """
 
     def __init__(self, tokenizer: Any, longest: int, *, fixed: bool) -> None:  # noqa: ANN401
@@ -38,8 +38,7 @@ class Subwords:
         ends = {tokenizer.eos_token, tokenizer.bos_token, tokenizer.pad_token}
         marks = (tokenizer.mask_token, tokenizer.unk_token)
         self.unknown = next((mark for mark in marks if mark and mark not in ends), None)
-        pad = tokenizer.pad_token_id
-        self.pad = tokenizer.eos_token_id if pad is None else pad
+        self.pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
     def split(self, caption: str) -> list[str]:
         """The caption at its spaces."""
@@ -47,17 +46,14 @@ class Subwords:
 
     def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
         """The ids with the tokeniser's own marks, padded to the longest, or to a fixed length."""
+        known = [[self.unknown if word == UNKNOWN else word for word in words] for words in sentences]
         # Neither padded nor cut by the library: that changes its state, which threads share.
-        encoded = self.tokenizer(list(map(self._text, sentences)), padding=False, truncation=False)
+        encoded = self.tokenizer([" ".join(filter(None, words)) for words in known], padding=False, truncation=False)
         rows = [self._cut(row) for row in encoded["input_ids"]]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         size = self.longest if self.fixed else max(map(len, rows), default=0)
         padded = [row + [self.pad or 0] * (size - len(row)) for row in rows]
         return Tokens(torch.tensor(padded, dtype=torch.int64).view(len(rows), size), lengths)
-
-    def _text(self, words: Sequence[str]) -> str:
-        known = (self.unknown if word == UNKNOWN else word for word in words)
-        return " ".join(word for word in known if word)
 
     def _cut(self, row: list[int]) -> list[int]:
         row = row or [self.pad or 0]  # a tokeniser without marks, and a caption without words
@@ -74,10 +70,10 @@ class HubCaptions(CaptionNetwork):
         self.tower, self.subwords, self.train_tower = tower.model, subwords, train
         kind = str(tower.model.config.model_type)
         # Only the text sides of two-sided models have a pooled vector that was trained to be one.
-        self.pool = ("pooler" if _two_sided(kind) else "mean") if pool == "auto" else pool
+        self.pool = ("pooler" if kind.endswith("_text_model") else "mean") if pool == "auto" else pool
         self.masks = not kind.startswith("siglip")  # those are trained on padding and see it
         example = subwords.encode_batch([["a"]])
-        mask = _mask(example.ids, example.lengths)
+        mask = present(example.ids, example.lengths)
         output = tower.run_example(**self._inputs(example.ids, mask))
         if self.pool == "pooler":
             tower.require_pooled(output, 'caption.pool="mean"')
@@ -86,9 +82,7 @@ class HubCaptions(CaptionNetwork):
 
     def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The tokens' last hidden states as sites, and the caption's vector."""
-        if lengths is None:
-            lengths = inputs.new_full((len(inputs),), inputs.shape[1])
-        mask = _mask(inputs, lengths)
+        mask = present(inputs, full_lengths(inputs) if lengths is None else lengths)
         output = self.tower(**self._inputs(inputs, mask))
         pooled = self._vector(output, mask)
         return Features(output.last_hidden_state, pooled, pooled, mask)
@@ -137,68 +131,51 @@ class Hub(CaptionBackbone):
 
     def without_weights(self, folder: Path | None = None) -> CaptionBackbone:
         """From the files in the model's folder: the source is then not needed."""
-        return self if folder is None else _Stored(folder, self.train, self.pool)
+        return self if folder is None else _Saved(str(folder), self.train, self.pool)
 
     def build(self, context: Build) -> HubCaptions:
         """The tower with its weights; word vectors are not used."""
-        tower = transformers_towers.load(self.source, "text")
+        tower = self._tower()
         return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
 
+    def _tower(self) -> Tower:
+        return transformers_towers.load(self.source, "text")
 
-@dataclass(frozen=True)
-class _Stored(CaptionBackbone):
-    """A tower that was saved with a model, whose weights follow."""
 
-    folder: Path
-    train: bool
-    pool: Pool
+class _Saved(Hub):
+    """A tower in the folder of a model, whose weights follow."""
 
-    def build(self, context: Build) -> HubCaptions:
-        """The tower without its weights."""
-        tower = transformers_towers.rebuild(self.folder, "text")
-        return HubCaptions(tower, _subwords(tower), self.pool, train=self.train)
+    def _tower(self) -> Tower:
+        return transformers_towers.rebuild(self.source, "text")
 
 
 def _subwords(tower: Tower) -> Subwords:
     package, source, config = transformers_towers.library(), tower.source, tower.model.config
-    _require_tokeniser(Path(source))
+    # Without a file the library would make an empty tokeniser and say nothing.
+    if Path(source).is_dir() and not any((Path(source) / name).is_file() for name in TOKENISER_FILES):
+        raise DataError(f"{source}: no tokeniser. Save the tower's own into the folder.")
     try:
         with transformers_towers.quiet(package):
-            tokenizer = package.AutoTokenizer.from_pretrained(
-                source, local_files_only=Path(source).is_dir(), trust_remote_code=False
-            )
+            tokenizer = package.AutoTokenizer.from_pretrained(source, **transformers_towers.careful(source))
     except OSError as error:
         reason = str(error).partition("\n")[0]
-        raise DataError(
-            f"{source}: its tokeniser cannot be loaded, got {reason}. Save it into the folder too."
-        ) from error
+        raise DataError(f"{source}: its tokeniser cannot be loaded, got {reason}. Save it into the folder.") from error
     except Exception as error:  # damaged files can make the library raise nearly anything
         raise FormatError(
             f"{source}: its tokeniser is damaged, or not one of transformers, got {error}. Save it again."
         ) from error
-    known = getattr(config, "vocab_size", None)
-    if known is not None and len(tokenizer) > known:
+    limit, count = getattr(config, "vocab_size", None), len(tokenizer)
+    if limit is not None and count > limit:
         raise FormatError(
-            f"{source}: its tokeniser must have at most the tower's {known:,} tokens, got "
-            f"{len(tokenizer):,}. Take both from one model."
+            f"{source}: its tokeniser must have at most the tower's {limit:,} tokens, got {count:,}. "
+            "Take both from one model."
         )
-    fixed = str(config.model_type).startswith("siglip")
     longest = int(min(tokenizer.model_max_length, _longest(tower.model)))
-    return Subwords(tokenizer, longest, fixed=fixed)
-
-
-def _require_tokeniser(folder: Path) -> None:
-    """Refuse a folder without one: the library would make an empty one and say nothing."""
-    files = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model")
-    if folder.is_dir() and not any((folder / name).is_file() for name in files):
-        raise DataError(f"{folder}: no tokeniser. Save the tower's own into the folder.")
+    return Subwords(tokenizer, longest, fixed=str(config.model_type).startswith("siglip"))
 
 
 def _longest(model: nn.Module) -> int:
-    """The most tokens that the tower takes.
-
-    A table of positions that keeps a row for padding, as RoBERTa's, counts from the row after it.
-    """
+    """The most tokens that the tower takes; positions count from the row after that for padding, as in RoBERTa."""
     config: Any = model.config
     limit = getattr(config, "max_position_embeddings", None) or LONGEST
     padded = [
@@ -207,12 +184,3 @@ def _longest(model: nn.Module) -> int:
         if isinstance(table, nn.Embedding) and name.endswith("position_embeddings") and table.padding_idx is not None
     ]
     return min([limit, *padded])
-
-
-def _mask(ids: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Bool[Tensor, "b l"]:
-    """Which tokens are there; the others pad."""
-    return torch.arange(ids.shape[1], device=ids.device)[None] < lengths[:, None]
-
-
-def _two_sided(kind: str) -> bool:
-    return kind.endswith("_text_model")

@@ -1,8 +1,4 @@
-"""Precomputed: captions given as vectors that another model computed (CLIP, a BERT).
-
-A caption is one vector, or one per token. The heads do as for images: they attend over the tokens
-and project their mean.
-"""
+"""Precomputed: captions given as vectors that another model computed (CLIP, a BERT), one each or one per token."""
 
 from dataclasses import dataclass
 
@@ -10,20 +6,12 @@ import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor
 
-from pcme.core.checks import require
 from pcme.errors import ShapeError
-from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones
+from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, Given, caption_backbones, present
 
 
 class PrecomputedCaptions(CaptionNetwork):
-    """Vectors of one width pass through, with their mean over tokens; it has nothing to train.
-
-    >>> network = PrecomputedCaptions(4)
-    >>> network(torch.ones(2, 4)).local.shape
-    torch.Size([2, 1, 4])
-    >>> network(torch.ones(2, 3, 4), torch.tensor([3, 1])).mask.tolist()
-    [[True, True, True], [True, False, False]]
-    """
+    """Vectors of one width pass through, with their mean over tokens; it has nothing to train."""
 
     projected = False
 
@@ -36,19 +24,16 @@ class PrecomputedCaptions(CaptionNetwork):
         sites = inputs[:, None] if inputs.ndim == 2 else inputs
         if sites.ndim != 3 or sites.shape[-1] != self.features or not sites.is_floating_point():
             raise ShapeError(
-                f"precomputed captions must be numbers of shape [b, {self.features}] or [b, l, "
-                f"{self.features}], got {inputs.dtype} {list(inputs.shape)}. Set "
-                "caption.features to the width they were stored with."
+                f"precomputed captions must be numbers of shape [b, {self.features}] or [b, l, {self.features}], got "
+                f"{inputs.dtype} {list(inputs.shape)}. Set caption.features to the width they were stored with."
             )
         if lengths is None:
             pooled = sites.mean(1)
             return Features(sites, pooled, pooled)
-        if not 1 <= int(lengths.min()) <= int(lengths.max()) <= sites.shape[1]:
-            raise ShapeError(
-                f"lengths must be from 1 to {sites.shape[1]}, the tokens given, got "
-                f"{int(lengths.min())} to {int(lengths.max())}."
-            )
-        mask = torch.arange(sites.shape[1], device=sites.device)[None] < lengths[:, None]
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        if not 1 <= shortest <= longest <= sites.shape[1]:
+            raise ShapeError(f"lengths must be from 1 to {sites.shape[1]}, all tokens, got {shortest} to {longest}.")
+        mask = present(sites, lengths)
         # Not a product with the mask: padding may be anything, even NaN.
         there = torch.where(mask[..., None], sites, 0)
         pooled = there.sum(1) / lengths[:, None]
@@ -57,13 +42,8 @@ class PrecomputedCaptions(CaptionNetwork):
 
 @caption_backbones.register("precomputed")
 @dataclass(frozen=True)
-class Precomputed(CaptionBackbone):
+class Precomputed(Given, CaptionBackbone):
     """Captions are given as vectors of `features` numbers, and pass through unchanged."""
-
-    features: int
-
-    def __post_init__(self) -> None:
-        require("features", self.features >= 1, "at least 1", self.features)
 
     def build(self, context: Build) -> PrecomputedCaptions:
         """The identity; nothing is drawn, and there are no words."""

@@ -8,7 +8,5 @@ True
 
 from pcme.nn.backbone import image_backbones
 
-__all__ = ["create", "image_backbones", "names"]
-
 create = image_backbones.create
 names = image_backbones.names

@@ -3,32 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from pcme.core.checks import require
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.weights import draw_convolutions, unset
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 
 class ConvNetwork(ImageNetwork):
-    """Blocks of convolution 3x3, batch norm and ReLU; each but the last halves the image.
-
-    Four blocks make 8x8 sites of 64x64 pixels.
-    """
+    """Blocks of convolution 3x3, batch norm and ReLU; each but the last halves the image: four make 8x8 of 64x64."""
 
     chained = True
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
         strides = [2] * (len(widths) - 1) + [1]
-        inputs = [3, *widths[:-1]]
-        self.stack = nn.Sequential(*map(_block, inputs, widths, strides))
+        self.stack = nn.Sequential(*map(_block, [3, *widths], widths, strides))
         self.features = widths[-1]
-
-    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-        """The features of every site."""
-        return self.above(pixels, len(self.stack))
 
     def blocks(self) -> Sequence[nn.Module]:
         """The blocks, one per width."""

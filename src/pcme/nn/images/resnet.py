@@ -1,13 +1,13 @@
 """ResNet: the paper's image backbone, in plain torch, with torchvision's parameter names.
 
-Official weight files load as they are. He et al. 2016, Deep Residual Learning; the stride of a
-bottleneck is on its 3x3 convolution, as in the files ("v1.5").
+Official weight files load as they are. He et al. 2016, Deep Residual Learning; the stride of a bottleneck is on its 3x3
+convolution, as in the files ("v1.5").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Shaped
@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 from pcme.core.checks import require_known
 from pcme.errors import FormatError
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, image_backbones
-from pcme.nn.weights import draw_convolutions, unset
+from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 Depth = Literal[18, 34, 50, 101, 152]
 
@@ -87,7 +86,7 @@ class _Bottleneck(_Residual):
 
 
 class ResNetwork(ImageNetwork):
-    """The convolutional part of a ResNet: 32 times fewer sites a side than pixels."""
+    """The convolutional part of a ResNet, with a site per 32x32 pixels."""
 
     mean = (0.485, 0.456, 0.406)
     std = (0.229, 0.224, 0.225)
@@ -106,14 +105,9 @@ class ResNetwork(ImageNetwork):
         self.layer4 = _stage(kind, inputs[3], WIDTHS[3], repeats[3], stride=2)
         self.features = inputs[4]
 
-    def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-        """The features of every site: 7x7 of 224x224 pixels."""
-        return self.above(pixels, len(self.blocks()))
-
     def blocks(self) -> Sequence[nn.Module]:
         """The stem and the four stages."""
-        pooling = nn.MaxPool2d(3, stride=2, padding=1)
-        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), pooling)
+        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1))
         return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
 
 
@@ -122,15 +116,12 @@ class ResNetwork(ImageNetwork):
 class ResNet(ImageBackbone):
     """A residual network of `depth` layers; `weights` is a state dict (.pth or .safetensors)."""
 
+    fields_without_weights: ClassVar = {"weights": None}
     depth: Depth = 50
     weights: str | Path | None = None
 
     def __post_init__(self) -> None:
         require_known("depth", self.depth, tuple(SHAPES))
-
-    def without_weights(self, folder: Path | None = None) -> "ResNet":
-        """Without the file, which is then not needed."""
-        return replace(self, weights=None)
 
     def build(self, context: Build) -> ResNetwork:
         """The network, with the weights of the file or Kaiming-normal ones."""
@@ -149,7 +140,7 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
-def _stage(kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: int, *, stride: int) -> nn.Sequential:
+def _stage(kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: int, stride: int) -> nn.Sequential:
     """Residual blocks of one width; the first of them changes the width and the size."""
     others = [kind(kind.expansion * width, width, 1) for _ in range(repeats - 1)]
     return nn.Sequential(kind(inputs, width, stride), *others)
@@ -158,19 +149,19 @@ def _stage(kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: i
 def _load(network: ResNetwork, path: Path) -> None:
     """Copy a file's weights into the network, which must be exactly those it has."""
     state = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
-    own = network.state_dict()
-    counters = {name for name in own if name.endswith(".num_batches_tracked")}
+    needed = network.state_dict()
+    counters = {name for name in needed if name.endswith(".num_batches_tracked")}
     faults = {
-        "lacks": [name for name in own if name not in state and name not in counters],
-        "has the unknown": [name for name in state if name not in own],
-        "has the wrong shape for": [name for name in own if name in state and state[name].shape != own[name].shape],
+        "lacks": needed.keys() - counters - state.keys(),
+        "has the unknown": state.keys() - needed.keys(),
+        "has the wrong shape for": {n for n in needed.keys() & state.keys() if state[n].shape != needed[n].shape},
     }
     for fault, names in faults.items():
         if names:
-            listing = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            listing = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
             raise FormatError(
-                f"{path}: not the weights of this ResNet, it {fault} {listing} ({len(names)} in "
-                "all). Give the file of the same depth."
+                f"{path}: not the weights of this ResNet, it {fault} {listing} ({len(names)} in all). "
+                "Give the file of the same depth."
             )
     # Old files count no batches; what the network holds now is uninitialised memory.
     network.load_state_dict({name: torch.zeros((), dtype=torch.long) for name in counters} | state)
@@ -188,20 +179,8 @@ def _read(path: Path) -> Mapping[str, Shaped[Tensor, "..."]]:
             f"{path}: damaged, or not a file of tensors alone, got {type(error).__name__}. "
             "Download it again, or save it with torch.save(model.state_dict(), path)."
         ) from error
-    if not _is_state_dict(state):
-        raise FormatError(
-            f"{path}: not a state dict, got {_contents(state)}. Save it with torch.save(model.state_dict(), path)."
-        )
-    return cast("Mapping[str, Tensor]", state)
-
-
-def _is_state_dict(state: object) -> bool:
-    return isinstance(state, Mapping) and all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
-    )
-
-
-def _contents(state: object) -> str:
-    if not isinstance(state, Mapping):
-        return f"a {type(state).__name__}"
-    return ", ".join(map(str, list(state)[:3]))
+    entries = state.items() if isinstance(state, Mapping) else [(f"a {type(state).__name__}", None)]
+    if all(isinstance(name, str) and isinstance(value, Tensor) for name, value in entries):
+        return cast("Mapping[str, Tensor]", state)
+    got = ", ".join(str(name) for name, _ in list(entries)[:3])
+    raise FormatError(f"{path}: not a state dict, got {got}. Save it with torch.save(model.state_dict(), path).")

@@ -1,14 +1,12 @@
 """timm: any image model of that package as the backbone, if it is installed.
 
-It is imported only when a model is asked for, since it needs torchvision, which does not import
-beside every build of torch.
+It is imported only to build a model, for it needs torchvision, which does not import beside every build of torch.
 """
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -30,12 +28,12 @@ class TimmNetwork(ImageNetwork):
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
         """The features of every site."""
-        found: Tensor = self.model.forward_features(pixels)
-        if found.ndim == 3:
-            return found
+        maps: Tensor = self.model.forward_features(pixels)
+        if maps.ndim == 3:
+            return maps
         # Convolutions have their channels first, Swin's windows last.
-        first = found.shape[1] == self.features
-        return found.flatten(2).transpose(1, 2) if first else found.flatten(1, 2)
+        channels_first = maps.shape[1] == self.features
+        return maps.flatten(2).transpose(1, 2) if channels_first else maps.flatten(1, 2)
 
     def extra_repr(self) -> str:
         """The rest of what decides the features, for the key of their cache."""
@@ -51,12 +49,9 @@ class TimmNetwork(ImageNetwork):
 class Timm(ImageBackbone):
     """An image model of timm: `model` is its name there; with its weights unless told otherwise."""
 
+    fields_without_weights: ClassVar = {"pretrained": False}
     model: str
     pretrained: bool = True
-
-    def without_weights(self, folder: Path | None = None) -> "Timm":
-        """Without timm's weights: the model's own follow."""
-        return replace(self, pretrained=False)
 
     def build(self, context: Build) -> TimmNetwork:
         """The model; without weights of its own it must be loaded next, for timm draws globally."""
