@@ -12,9 +12,11 @@ from pcme.core.registry import Registry
 
 Row = dict[str, Any]
 
-HELP = "List what can be chosen by name."
-EXAMPLES = "[bold]Examples:[/bold] pcme list · pcme list scores --json"
-app = typer.Typer(invoke_without_command=True, help=HELP, epilog=EXAMPLES)
+app = typer.Typer(
+    invoke_without_command=True,
+    help="List what can be chosen by name.",
+    epilog="[bold]Examples:[/bold] pcme list · pcme list scores --json",
+)
 
 
 def _rows(registry: Registry[Any], **columns: Callable[[str], object]) -> list[Row]:
@@ -107,14 +109,14 @@ KINDS: dict[str, Callable[[], list[Row]]] = {
 @app.callback()
 def list_all(context: typer.Context, *, as_json: Json = False) -> None:
     """List what can be chosen by name: one kind, or without its name all kinds."""
-    if context.invoked_subcommand is None:
-        found = {kind: rows() for kind, rows in KINDS.items()}
-        if as_json:
-            print_json(found)
-            return
-        for kind, rows in found.items():
-            _print(rows, kind)
-            typer.echo()
+    if context.invoked_subcommand is not None:
+        return
+    if as_json:
+        print_json({kind: rows() for kind, rows in KINDS.items()})
+        return
+    for kind, rows in KINDS.items():
+        _print(rows(), kind)
+        typer.echo()
 
 
 def _command(kind: str, rows: Callable[[], list[Row]]) -> None:
@@ -131,11 +133,9 @@ def _command(kind: str, rows: Callable[[], list[Row]]) -> None:
 def _print(rows: list[Row], title: str) -> None:
     """Print rows as a table; how to read an analysis's figure is left to --json."""
     columns = [column for column in rows[0] if column != "reading"]
-    print_table((title, *columns[1:]), [tuple(_cell(row[column]) for column in columns) for row in rows])
-
-
-def _cell(value: object) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    cells = [[row[column] for column in columns] for row in rows]
+    lines = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in line] for line in cells]
+    print_table((title, *columns[1:]), lines)
 
 
 for _kind, _of in KINDS.items():

@@ -10,11 +10,6 @@ import typer
 from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, progress_bars
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme report runs/aviary --out report.html")(report)
-
-
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     *,
