@@ -6,7 +6,7 @@ import torch
 from pcme import methods
 from pcme.embedding import Gaussian, Points
 from pcme.reproduce import names, registry
-from pcme.reproduce.planning import Plan, Request, all_jobs
+from pcme.reproduce.planning import Request, all_jobs
 from pcme.reproduce.setups import SETUPS
 
 CASES = [(name, world) for name in names() for world in registry.get(name).setups]
@@ -83,7 +83,7 @@ def test_what_an_experiment_is_stands_in_its_class(name, world):
 def runs_of(world, tmp_path):
     request = Request(SETUPS[world], True, 1, (), tmp_path, None, "")
     chosen = [name for name in names() if world in registry.get(name).setups]
-    return all_jobs([Plan(name, registry.create(name), request) for name in chosen])
+    return all_jobs(request, chosen)
 
 
 def test_all_of_aviary_shares_its_runs(tmp_path):

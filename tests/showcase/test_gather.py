@@ -43,7 +43,7 @@ def test_figures_are_those_of_evaluate(report, run):
     ids=["plain", "seed", "method"],
 )
 def test_the_command_trains_the_same_recipe(recipe):
-    words = shlex.split(_training(recipe, "mine"))
+    words = shlex.split(_training(recipe, "runs/mine"))
     assert words[:2] == ["pcme", "train"]
     changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
     seed = [f"seed={words[i + 1]}" for i, word in enumerate(words) if word == "--seed"]
@@ -52,7 +52,7 @@ def test_the_command_trains_the_same_recipe(recipe):
 
 def test_a_recipe_of_ones_own_is_trained_from_its_file():
     own = recipes.get("aviary").changed(["name=mine"])
-    assert _training(own, "x") == "pcme train runs/x/recipe.json --out runs/x"
+    assert _training(own, "runs/x") == "pcme train runs/x/recipe.json --out runs/x"
 
 
 def test_the_papers_values_stand_beside_its_own_splits(report):

@@ -80,5 +80,5 @@ def ensure_folder(folder: str | Path, role: str) -> Path:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise ConfigError(f"{target}: cannot be {role}, got {reason}. Give another folder (--out).") from error
+        raise ConfigError(f"{target} cannot be {role}: {reason}. Give another folder (--out).") from error
     return target

@@ -141,7 +141,7 @@ class Registry(Generic[T]):
                 raise ConfigError(f'{self.kind} "{name}" is already registered, by {owner}. Use another name.')
 
     def _check_fields(self, name: str, cls: type[T], params: dict[str, object]) -> None:
-        fields = {field.name: field.default is field.default_factory for field in _fields(cls)}  # both are missing
+        fields = {f.name: f.default is f.default_factory is dataclasses.MISSING for f in _fields(cls)}
         listing = f"Fields: {', '.join(fields)}." if fields else "It has no fields."
         for param in params:
             if param not in fields:

@@ -194,9 +194,11 @@ def _explained(fault: Any) -> str:  # noqa: ANN401 - pydantic's own record
     key = ".".join(map(str, fault["loc"]))
     if fault["type"] != "extra_forbidden":
         return f"{key}: {fault['msg']}, got {fault.get('input')!r}"
-    parts = {"words": Words, "augment": Augment, "sampling": Sampling, "phases": Phase, "validation": Validation}
+    inner: dict[str, type[_Frozen]] = {
+        "words": Words, "augment": Augment, "sampling": Sampling, "phases": Phase, "validation": Validation,
+    }  # fmt: skip
     *above, last = map(str, fault["loc"])
-    known = (parts.get(above[0], Recipe) if above else Recipe).model_fields
+    known = list((inner.get(above[0], Recipe) if above else Recipe).model_fields)
     return f'"{key}" is not a key of a recipe.{did_you_mean(last, known)} Keys there: {", ".join(known)}'
 
 
@@ -216,8 +218,10 @@ def _registry(key: str) -> Registry[Any]:
     from pcme.methods.base import registry as methods
     from pcme.nn.backbone import caption_backbones, image_backbones
 
-    registries: dict[str, Registry[Any]] = {"data": datasets, "image": image_backbones, "caption": caption_backbones}
-    return registries.get(key, methods)
+    registries: dict[str, Registry[Any]] = {
+        "data": datasets, "image": image_backbones, "caption": caption_backbones, "method": methods,
+    }  # fmt: skip
+    return registries[key]
 
 
 def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  # noqa: ANN401 - JSON

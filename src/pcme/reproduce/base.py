@@ -1,11 +1,10 @@
 """Experiments: a table or a figure of the paper as data.
 
-A row is a change of the setup's recipe and a score at test time, a column is a metric; beside them
-stand the paper's values and claims. An experiment is one file of `experiments/` under
-`@registry.register(name)`; training, reuse, tables and figures are done for it.
+A row is a change of the setup's recipe and a score at test time, a column is a metric; beside them stand the paper's
+values and claims. An experiment is one file of `experiments/` under `@registry.register(name)`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -32,7 +31,7 @@ class Scoring:
 
     @property
     def key(self) -> str:
-        """A text that identifies it."""
+        """The text under which its metrics are stored."""
         return " ".join([self.name or "own", *(f"{k}={v}" for k, v in self.params.items())])
 
     def of(self, own: Score) -> Score:
@@ -75,6 +74,10 @@ class Column:
     x: float | None = None
     """Its position in plots over columns."""
 
+    def shown(self, values: Iterable[float | None]) -> list[float]:
+        """The values that are not None, as tables and figures show them."""
+        return [100 * value if self.percent else value for value in values if value is not None]
+
 
 @dataclass(frozen=True)
 class Plot:
@@ -92,10 +95,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: one row is above another, by the mean of some columns.
-
-    With `than` it is above the other row's columns of these titles; in the same row, that compares columns.
-    """
+    """A claim of the paper: one row is above another, by the mean of its columns, or of those of `than` there."""
 
     text: str
     above: str
@@ -114,7 +114,7 @@ class Measurement:
 
     @property
     def key(self) -> str:
-        """A text that identifies it."""
+        """The text under which its metrics are stored."""
         return f"{self.measure} {self.split} {self.scoring.key}"
 
 

@@ -74,7 +74,7 @@ class Job:
             "data_root": None if self.data_root is None else str(self.data_root.absolute()),
             "stamp": self.stamp,
         }
-        _write(self.folder / FILE, record)
+        files.write_json(self.folder / FILE, record)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class JobState:
 
     def write(self, folder: Path) -> None:
         """Replace the state in a job's folder atomically."""
-        _write(folder / RESULT, asdict(self))
+        files.write_json(folder / RESULT, asdict(self))
 
 
 def perform(job: Job) -> None:
@@ -124,15 +124,10 @@ def read_job(folder: Path) -> Job:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         root = record["data_root"]
-        return Job(
-            record["label"],
-            from_record(record["recipe"]),
-            TypeAdapter(tuple[Measurement, ...]).validate_python(record["asks"]),
-            record["splits"],
-            folder.parent,
-            None if root is None else Path(root),
-            record["stamp"],
-        )
+        recipe = from_record(record["recipe"])
+        measurements = TypeAdapter(tuple[Measurement, ...]).validate_python(record["asks"])
+        data_root = None if root is None else Path(root)
+        return Job(record["label"], recipe, measurements, record["splits"], folder.parent, data_root, record["stamp"])
     except (OSError, ValueError, LookupError) as error:
         raise FormatError(f"{path}: not a job, got {error}. Start it with `pcme reproduce`.") from error
 
@@ -161,7 +156,3 @@ def _measure(job: Job, done: JobState) -> None:
     for each in job.missing:
         figures[each.key] = measure(each, subject(each.split))
         JobState(done.seconds, done.resumed, figures).write(job.folder)
-
-
-def _write(path: Path, record: object) -> None:
-    files.write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from pcme.reproduce.base import Column
-from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, known
+from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable
 
 
 def document(result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True) -> str:
@@ -48,7 +48,7 @@ def spread(values: Sequence[float | None], column: Column) -> str:
     >>> spread((0.25, 0.27), Column("i2t R-P", "i2t r_precision"))
     '26.0 ± 1.4'
     """
-    shown = [100 * value if column.percent else value for value in known(values)]
+    shown = column.shown(values)
     if not shown:
         return "–"
     middle = f"{statistics.fmean(shown):.{column.digits}f}"

@@ -26,9 +26,8 @@ class HardNegatives(Experiment):
 
     where = "§E.2 and Fig. E.2"
     differs = (
-        "The paper has semi-hard negatives on COCO alone. The hardest ones begin with all of them. "
-        "The paper's text says of all K that hardest negatives raise R@1; by its own Table E.2 "
-        "they do for K = 4 alone."
+        "The paper has semi-hard negatives on COCO alone. The hardest ones begin with all of them. The paper's text "
+        "says of all K that hardest negatives raise R@1; by its own Table E.2 they do for K = 4 alone."
     )
     content = (
         Table(
