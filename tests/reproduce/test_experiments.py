@@ -5,11 +5,11 @@ import torch
 
 from pcme import methods
 from pcme.embedding import Gaussian, Points
-from pcme.reproduce import names, registry
+from pcme.reproduce import registry
 from pcme.reproduce.planning import Request, all_jobs
 from pcme.reproduce.setups import SETUPS
 
-CASES = [(name, world) for name in names() for world in registry.get(name).setups]
+CASES = [(name, world) for name in registry.names() for world in registry.get(name).setups]
 everywhere = pytest.mark.parametrize(("name", "world"), CASES)
 
 
@@ -82,7 +82,7 @@ def test_what_an_experiment_is_stands_in_its_class(name, world):
 
 def runs_of(world, tmp_path):
     request = Request(SETUPS[world], True, 1, (), tmp_path, None, "")
-    chosen = [name for name in names() if world in registry.get(name).setups]
+    chosen = [name for name in registry.names() if world in registry.get(name).setups]
     return all_jobs(request, chosen)
 
 

@@ -230,16 +230,11 @@ def _search_mode(index: Description) -> str:
 
 
 def _print_tuning(tuning: Tuning) -> None:
-    rows = [
-        (
-            f"{trial.effort.probes:,}",
-            f"{trial.effort.shortlist:,}",
-            f"{trial.recall:.4f}",
-            f"{trial.milliseconds:.1f} ms",
-            "chosen" if trial == tuning.chosen else "",
-        )
-        for trial in tuning.trials
-    ]
+    rows = []
+    for trial in tuning.trials:
+        probes, shortlist = f"{trial.effort.probes:,}", f"{trial.effort.shortlist:,}"
+        chosen = "chosen" if trial == tuning.chosen else ""
+        rows.append((probes, shortlist, f"{trial.recall:.4f}", f"{trial.milliseconds:.1f} ms", chosen))
     print_table(("partitions", "candidates", "recall@10", "per query", ""), rows)
     typer.echo(
         f"exact search: {tuning.exact_milliseconds:.1f} ms per query, {tuning.rows:,} items, {tuning.queries:,} queries"

@@ -55,7 +55,11 @@ class Registry(Generic[T]):
         others = tuple(aliases)
 
         def add(cls: type[C]) -> type[C]:
-            self._claim(name, *others)
+            taken = {**{known: known for known in self._classes}, **self._aliases}
+            for position, new in enumerate((name, *others)):
+                if new in taken or new in (name, *others)[:position]:
+                    owner = self._classes[taken[new]].__qualname__ if new in taken else "this class"
+                    raise ConfigError(f'{self.kind} "{new}" is already registered, by {owner}. Use another name.')
             self._classes[name] = cast("type[T]", cls)
             self._aliases.update(dict.fromkeys(others, name))
             return cls
@@ -106,9 +110,8 @@ class Registry(Generic[T]):
         for name, known in self._classes.items():
             if known is cls:
                 return name
-        raise ConfigError(
-            f'{cls.__qualname__} is not a registered {self.kind}. Decorate it with @registry.register("name").'
-        )
+        remedy = 'Decorate it with @registry.register("name")'
+        raise ConfigError(f"{cls.__qualname__} is not a registered {self.kind}. {remedy}.")
 
     def origin(self, name: str) -> str:
         """Return where a class comes from: "built-in", or its plugin."""
@@ -131,14 +134,6 @@ class Registry(Generic[T]):
             except BaseException:
                 self._discovered = False
                 raise
-
-    def _claim(self, *names: str) -> None:
-        """Raise if a name is taken, before anything is filed."""
-        taken = {**{name: name for name in self._classes}, **self._aliases}
-        for position, name in enumerate(names):
-            if name in taken or name in names[:position]:
-                owner = self._classes[taken[name]].__qualname__ if name in taken else "this class"
-                raise ConfigError(f'{self.kind} "{name}" is already registered, by {owner}. Use another name.')
 
     def _check_fields(self, name: str, cls: type[T], params: dict[str, object]) -> None:
         fields = {f.name: f.default is f.default_factory is dataclasses.MISSING for f in _fields(cls)}

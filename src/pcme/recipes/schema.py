@@ -162,7 +162,8 @@ class Recipe(_Frozen):
                 raise ConfigError(f"--set: must be key=value, got {assignment!r}.")
             keys = key.split(".")
             if keys[1:] == ["kind"] and keys[0] in CHANGEABLE:
-                record[keys[0]] = _of_another_kind(record[keys[0]], keys[0], value)
+                before, fields = record[keys[0]], _registry(keys[0]).fields(value)
+                record[keys[0]] = {"kind": value, **{field: before[field] for field in fields if field in before}}
             else:
                 _set(record, keys, _value(value), key)
         return from_record(record)
@@ -204,12 +205,6 @@ def _explained(fault: Any) -> str:  # noqa: ANN401 - pydantic's own record
 
 CHANGEABLE = ("data", "image", "caption", "method")
 """The parts whose kind may be changed by `--set method.kind=infonce`."""
-
-
-def _of_another_kind(part: Mapping[str, Any], key: str, kind: str) -> dict[str, Any]:
-    """A part of this kind, with those parameters of another part that both kinds have."""
-    known = _registry(key).fields(kind)
-    return {"kind": kind, **{field: part[field] for field in known if field in part}}
 
 
 def _registry(key: str) -> Registry[Any]:

@@ -3,7 +3,7 @@
 `reproduce(["table2"], data="aviary", quick=True)` trains the missing runs, measures them, and writes a table, a record
 and a figure of each experiment, which is one file of `experiments/`.
 
->>> "table2" in names()
+>>> "table2" in registry.names()
 True
 """
 
@@ -27,12 +27,7 @@ from pcme.reproduce.setups import SETUPS, Setup, find_setup
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
 
-__all__ = ["SETUPS", "JobEnded", "Result", "Setup", "experiments", "names", "registry", "report", "reproduce"]
-
-
-def names() -> list[str]:
-    """All experiments, sorted."""
-    return registry.names()
+__all__ = ["SETUPS", "JobEnded", "Result", "Setup", "experiments", "registry", "report", "reproduce"]
 
 
 def reproduce(

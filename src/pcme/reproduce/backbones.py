@@ -32,18 +32,6 @@ def start_from_shared_backbone(recipe: Recipe, folder: Path, *, data_root: Path 
     shared.mkdir(parents=True, exist_ok=True)
     with FileLock(shared / ".lock"):
         train(alone, shared, data_root=data_root, resume=True, workers=1)
-    _put_checkpoint(recipe, folder, shared, len(alone.phases), data_root)
-
-
-def labels_alone(recipe: Recipe) -> Recipe | None:
-    """The label phases as a recipe of their own; None without any, or with an average, which would begin in them."""
-    phases = tuple(takewhile(lambda phase: phase.task == "labels", recipe.phases))
-    if not phases or recipe.average is not None:
-        return None
-    return recipe.model_copy(update={"name": "labels", "method": part("pcme-mu"), "dim": 8, "phases": phases})
-
-
-def _put_checkpoint(recipe: Recipe, folder: Path, shared: Path, phases: int, data_root: Path | None) -> None:
     newest = checkpoint.newest(shared / "checkpoints")
     assert newest is not None, "the shared run has just ended"
     run = prepare_run(recipe, folder, data_root, workers=1, strict=False, reporter=Reporter())
@@ -55,7 +43,15 @@ def _put_checkpoint(recipe: Recipe, folder: Path, shared: Path, phases: int, dat
     journal = folder / "metrics.jsonl"
     shutil.copyfile(shared / "metrics.jsonl", journal)
     logged = journal.stat().st_size
-    run.position = Position(phase=phases, total=newest.step, logged=logged)
+    run.position = Position(phase=len(alone.phases), total=newest.step, logged=logged)
     # A phase starts with a new optimiser: this one is never read.
     unused = AdamP(trained_groups(run.model, run.probe, recipe.phases[0], words=False), lr=1.0)
     save(run, unused)
+
+
+def labels_alone(recipe: Recipe) -> Recipe | None:
+    """The label phases as a recipe of their own; None without any, or with an average, which would begin in them."""
+    phases = tuple(takewhile(lambda phase: phase.task == "labels", recipe.phases))
+    if not phases or recipe.average is not None:
+        return None
+    return recipe.model_copy(update={"name": "labels", "method": part("pcme-mu"), "dim": 8, "phases": phases})

@@ -95,7 +95,10 @@ class Plot:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: one row is above another, by the mean of its columns, or of those of `than` there."""
+    """A claim of the paper: one row is above another, by the mean of some columns.
+
+    With `than` it is above the other row's columns of these titles; in the same row, that compares columns.
+    """
 
     text: str
     above: str

@@ -31,14 +31,13 @@ FILE, RESULT, CACHE = "job.json", "figures.json", "cache"
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be trained and measured; `stamp` is the digest of its data."""
+    """A run to be trained and measured, in a folder below `runs`; `stamp` is the digest of its data."""
 
     label: str
     recipe: Recipe
     measurements: tuple[Measurement, ...]
     splits: Mapping[str, str]
     runs: Path
-    """The folder of all runs."""
     data_root: Path | None
     stamp: str
 
@@ -82,9 +81,8 @@ class JobState:
     """The state of a job: how long training took, and the metrics by measurement."""
 
     seconds: float | None
-    """Processor time of the attempt that finished; None before."""
+    """Processor time of the attempt that finished, without earlier ones; None before."""
     resumed: bool
-    """Whether there were earlier attempts, whose time is not counted."""
     figures: Mapping[str, Figures]
 
     @staticmethod

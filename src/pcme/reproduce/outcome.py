@@ -23,13 +23,11 @@ Values = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Training:
-    """A run, named by the digest of all it depends on."""
+    """A run, named by the digest of all it depends on, and its processor time but for earlier attempts."""
 
     digest: str
     seconds: float
-    """Processor time."""
     resumed: bool
-    """Whether there were earlier attempts, whose time is not counted."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of an experiment."""
+    """A table of an experiment; `source` is the paper's beside it, empty where the paper has only a figure."""
 
     title: str
     source: str
-    """The paper's table beside it; empty where the paper has only a figure."""
     source_digits: int
-    """The decimals that the paper prints."""
     columns: tuple[Column, ...]
     rows: tuple[ResultRow, ...]
     plot: Plot

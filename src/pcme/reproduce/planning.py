@@ -13,19 +13,17 @@ from pcme.reproduce.jobs import Job, JobState
 from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, Training
 from pcme.reproduce.setups import SETUPS, Setup
 
-SEEDS, QUICK_SEEDS = 3, 1
-"""Seeds per row by default."""
+SEEDS, QUICK_SEEDS = 3, 1  # per row, by default
 
 
 @dataclass(frozen=True)
 class Request:
-    """A user's request: the setup, how many seeds, how long, and where runs are kept."""
+    """A user's request: the setup, how many seeds, how long, changes as by `--set`, where runs are kept, the data."""
 
     setup: Setup
     quick: bool
     seeds: int
     changes: tuple[str, ...]
-    """Changes of the recipe in all runs, as `--set` takes them."""
     runs: Path
     data_root: Path | None
     stamp: str

@@ -132,7 +132,8 @@ class Processes:
             finally:
                 self._running.discard(process)
         if status:
-            raise ConfigError(f"ended with status {status}: {_tail(log)}. See {log}.")
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:]
+            raise ConfigError(f"ended with status {status}: {' / '.join(map(str.strip, lines))}. See {log}.")
 
     def stop(self) -> None:
         """Interrupt the running jobs, which keep their state, and wait for their end."""
@@ -140,8 +141,3 @@ class Processes:
         for process in list(self._running):
             process.send_signal(signal.SIGINT)
             process.wait()
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return " / ".join(line.strip() for line in lines[-LAST_LINES:])

@@ -68,8 +68,7 @@ def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[st
 
 
 def _about(result: Result) -> str:
-    several = f"mean ± standard deviation over {result.seeds} seeds"
-    seeds = "one seed" if result.seeds == 1 else several
+    seeds = "one seed" if result.seeds == 1 else f"mean ± standard deviation over {result.seeds} seeds"
     return f"{result.summary} In the paper: {result.where}. Here: {seeds}, `{result.command}` ({spent([result])})."
 
 

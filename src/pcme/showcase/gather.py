@@ -36,11 +36,10 @@ class ShownAnalysis:
 
 @dataclass(frozen=True)
 class PaperComparison:
-    """The paper's own values for this data, in per cent, and why they are not comparable."""
+    """The paper's values for this data as (metric, theirs, ours) in per cent, and why they are not comparable."""
 
     source: str
     values: tuple[tuple[str, float, float], ...]
-    """(metric, the paper's, ours)."""
     caution: str
 
 
