@@ -1,5 +1,6 @@
 """What several test files need: random embeddings, small pictures, where the real data lies."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 from pcme import Gaussian
+from pcme.cli import app
 from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.sources import Files
 
@@ -17,6 +20,31 @@ unless_annotations_are_enforced = pytest.mark.skipif(
     any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path),
     reason="beartype objects to the wrong type before the code under test can",
 )
+
+
+def call(*words, width=100):
+    """The outcome of `pcme WORDS` in this process, without colours whatever the machine's settings."""
+    plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": str(width)})
+    return plain.invoke(app, [str(word) for word in words])
+
+
+def printed(*words, width=100):
+    """The output of `pcme WORDS`, which must succeed."""
+    done = call(*words, width=width)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def record(*words):
+    """The JSON of `pcme WORDS --json`."""
+    return json.loads(printed(*words, "--json"))
+
+
+def refused(*words):
+    """The message of `pcme WORDS`, which must be refused, on one line."""
+    done = call(*words)
+    assert (done.exit_code, "Traceback" in done.output) == (2, False), done.output
+    return " ".join(done.stderr.split())
 
 
 def random_gaussians(n, dim, *, seed, log_sigma=-3.6, spread=0.3, dtype=torch.float32):
