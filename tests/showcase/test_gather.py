@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pcme import recipes
-from pcme.showcase import gather
+from pcme.evaluation import evaluate
 from pcme.showcase.gather import _beside, _training
 from tests.training.trained import SHORT
 
@@ -17,20 +17,16 @@ def test_all_analyses_that_fit_are_there_and_the_others_are_named(report):
     assert report.left_out == ()
 
 
-def test_a_run_without_sigma_has_what_it_can_have(pointed_run):
-    report = gather(pointed_run, split="val")
-    assert [figure.name for figure in report.figures] == ["toy"]
-    assert any("needs a sigma" in text for text in report.left_out)
-    assert not report.probability
-    assert not report.has_sigma
-    assert report.captions[0].expected is None
+def test_a_run_without_sigma_has_what_it_can_have(points_report):
+    assert [figure.name for figure in points_report.figures] == ["toy"]
+    assert any("needs a sigma" in text for text in points_report.left_out)
+    assert not points_report.probability
+    assert not points_report.has_sigma
+    assert points_report.captions[0].expected is None
 
 
-def test_figures_are_those_of_evaluate(report, run):
-    from pcme.evaluation import evaluate
-
-    expected = evaluate(run, split="val").results[0]
-    assert report.evaluation.record() == expected.record()
+def test_figures_are_those_of_evaluate(report, sigma_run):
+    assert report.evaluation.record() == evaluate(sigma_run, split="val").results[0].record()
 
 
 @pytest.mark.parametrize(
