@@ -41,18 +41,12 @@ def test_what_matters_for_waiting_is_never_cut(width):
     assert len(line) <= width
 
 
-def test_the_problems_are_the_runs_own():
-    run = run_at(0, 1)
-    with training_bar() as reporter:
-        reporter.begin(run)
-        run.problems.add("image-empty", "a.jpg", "0 bytes")
-    assert reporter.problems.counts == {"image-empty": 1}
-
-
-def test_a_wait_has_a_bar_until_it_is_over():
+def test_a_wait_has_a_bar_until_it_is_over_and_the_problems_are_the_runs_own():
     run = run_at(1, 9)
     with training_bar() as reporter:
         reporter.begin(run)
+        run.problems.add("image-empty", "a.jpg", "0 bytes")
+        assert reporter.problems.counts == {"image-empty": 1}
         reporter.progress("features of the images", 3, 8)
         shown = {task.description: task.completed for task in reporter.bars.tasks}
         assert shown == {"tiny": 1, "features of the images": 3}

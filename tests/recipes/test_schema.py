@@ -89,11 +89,6 @@ def test_the_difference_of_two_recipes():
     assert recipes.difference(TINY, TINY) == {}
 
 
-def test_an_unknown_recipe_is_told_the_nearest():
-    with pytest.raises(ConfigError, match='Did you mean "aviary"'):
-        recipes.get("aviry")
-
-
 def test_there_is_no_key_that_nothing_reads():
     """Every field of a recipe appears, as an attribute, in the code that builds or trains."""
     sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "recipes"]
