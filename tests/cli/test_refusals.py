@@ -52,7 +52,7 @@ MISTAKES = {
     "index tune {index}": "got 1 items",
     "report nothing-here": "not a model",
     "report {run} --split tset": "tset",
-    "report {run} --out {tmp}": "it is a folder",
+    "report {run} --out {tmp}": "cannot be written, got a folder",
     "reproduce table9": 'unknown experiment "table9"',
     "reproduce table3": "pcme reproduce table3 --data coco",
     "reproduce table2 --data flickr": "aviary, cub, coco",

@@ -14,4 +14,4 @@ def test_it_writes_a_page(points_run, tmp_path):
 
 def test_a_page_that_cannot_be_written_is_said_before_the_work(points_run, tmp_path, monkeypatch):
     monkeypatch.setattr("pcme.showcase.gather", lambda *_, **__: pytest.fail("gathered"))
-    assert "it is a folder" in refused("report", points_run, "--out", tmp_path)
+    assert "cannot be written, got a folder" in refused("report", points_run, "--out", tmp_path)

@@ -14,8 +14,8 @@ def asked(monkeypatch):
     """What the package is asked for; it answers with a handmade result."""
     seen = {}
 
-    def answer(wanted, *, progress, ended, **options):
-        seen.update(options, wanted=wanted)
+    def answer(names, *, progress, ended, **options):
+        seen.update(options, names=names)
         progress("runs", 1, 3)
         ended(package.JobEnded("PCME", 12.0, 1, 2, 30.0))
         ended(package.JobEnded("VSE0", 0.0, 2, 2, 0.0, failure="it broke"))
@@ -29,7 +29,7 @@ def test_tables_go_to_stdout_and_progress_to_stderr(asked, tmp_path):
     options = ("--quick", "--seeds", "2", "--jobs", "3", "--out", tmp_path, "--set", "dim=8")
     done = call("reproduce", "table2", "dof", *options)
     assert done.exit_code == 0, done.stderr
-    assert asked["wanted"] == ["table2", "dof"]
+    assert asked["names"] == ["table2", "dof"]
     assert (asked["seeds"], asked["jobs"], asked["quick"]) == (2, 3, True)
     assert (asked["out"], asked["changes"], asked["data"]) == (tmp_path, ["dim=8"], "aviary")
     assert "| PCME | 50.0 ± 0.0 | 26.28 |" in done.stdout

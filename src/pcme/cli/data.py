@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -110,9 +111,7 @@ def _chosen(dataset: Dataset, splits: list[str] | None) -> list[str]:
 
 
 def _quiet_pillow() -> None:
-    """Flaws of metadata are Pillow's warnings; what is really wrong is in the summary."""
-    import warnings
-
+    """Ignore Pillow's warnings, which are of flawed metadata; the summary has the problems."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
 

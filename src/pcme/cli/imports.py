@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pcme.cli.output import Json, print_json
+from pcme.core import files
 from pcme.errors import ConfigError
+
+FAULT = "cannot be the model's folder"
 
 
 def import_checkpoint(
@@ -26,10 +27,10 @@ def import_checkpoint(
     """Convert a checkpoint of github.com/naver-ai/pcme; nothing in the files is executed."""
     from pcme.model.authors import import_checkpoint as import_model
 
-    with _writable(out):
+    with files.explaining(out, FAULT):
         folder = _free_folder(out)
     model = import_model(checkpoint, vocab=vocab)
-    with _writable(out):
+    with files.explaining(out, FAULT):
         model.save(folder)
     recipe, learned = model.recipe, model.objective.report()
     facts: dict[str, Any] = {
@@ -48,15 +49,6 @@ def import_checkpoint(
         f"a = {facts['scale']:.4g}, b = {facts['shift']:.4g}"
     )
     typer.echo(f"wrote {out}")
-
-
-@contextmanager
-def _writable(out: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise ConfigError(f"{out}: cannot be the model's folder, got {reason}. Give another --out.") from error
 
 
 def _free_folder(out: str) -> Path:

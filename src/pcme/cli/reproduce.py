@@ -17,7 +17,7 @@ REPORT = "report"
 
 
 def reproduce(
-    wanted: Annotated[
+    experiments: Annotated[
         list[str],
         typer.Argument(
             metavar="EXPERIMENT...", help='Names of `pcme list experiments`, or "all"; "report" writes the document.'
@@ -46,7 +46,7 @@ def reproduce(
     from pcme.reproduce.outcome import record
     from pcme.reproduce.tables import document
 
-    if wanted == [REPORT]:
+    if experiments == [REPORT]:
         folder = results or Path("runs/reproduce/results")
         path = out or folder.with_name(f"{folder.name}.md")
         outcomes = report(path, source=results, figures=not tables_only)
@@ -54,7 +54,7 @@ def reproduce(
     else:
         folder = out or Path("runs/reproduce")
         outcomes = run(
-            wanted, data=data, data_root=data_root, seeds=seeds, quick=quick, out=folder, jobs=jobs,
+            experiments, data=data, data_root=data_root, seeds=seeds, quick=quick, out=folder, jobs=jobs,
             changes=changes or [], ended=_print_ended,
             progress=lambda _, done, total: _print_plan((total or 0) - done, total or 0, jobs),
         )  # fmt: skip

@@ -73,6 +73,15 @@ def clean(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+@contextmanager
+def explaining(target: str | Path, fault: str) -> Iterator[None]:
+    """Name the target and its fault, such as "cannot be written", in an error of the operating system."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{target}: {fault}, got {error.strerror or error}. Give another --out.") from error
+
+
 def ensure_folder(folder: str | Path, role: str) -> Path:
     """Create the folder if it is missing; `role` names its use in errors: "the run's folder"."""
     target = Path(folder)

@@ -219,25 +219,25 @@ def _registry(key: str) -> Registry[Any]:
     return registries[key]
 
 
-def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  # noqa: ANN401 - JSON
-    """Set the value at the end of some keys; `whole` names them in errors."""
+def _set(record: Any, keys: Sequence[str], value: object, path: str) -> None:  # noqa: ANN401 - JSON
+    """Set the value at the end of some keys; `path` names them in errors."""
     for key in keys[:-1]:
         if isinstance(record, dict) and key not in record:
             hint = did_you_mean(key, record)
-            raise ConfigError(f'"{whole}": there is no key "{key}".{hint} Keys there: {", ".join(record)}')
-        record = record[_key(record, key, whole)]
-    record[_key(record, keys[-1], whole)] = value
+            raise ConfigError(f'"{path}": there is no key "{key}".{hint} Keys there: {", ".join(record)}')
+        record = record[_key(record, key, path)]
+    record[_key(record, keys[-1], path)] = value
 
 
-def _key(record: object, key: str, whole: str) -> str | int:
+def _key(record: object, key: str, path: str) -> str | int:
     """The key of an object, or the position in a list."""
     if isinstance(record, dict):
         return key
     if not isinstance(record, list):
-        raise ConfigError(f'"{whole}": leads into a plain value. Set the key above it.')
+        raise ConfigError(f'"{path}": leads into a plain value. Set the key above it.')
     if key.isdigit() and int(key) < len(record):
         return int(key)
-    raise ConfigError(f'"{whole}": "{key}" is not a position from 0 to {len(record) - 1}')
+    raise ConfigError(f'"{path}": "{key}" is not a position from 0 to {len(record) - 1}')
 
 
 def _value(text: str) -> object:

@@ -31,7 +31,7 @@ __all__ = ["SETUPS", "JobEnded", "Result", "Setup", "experiments", "registry", "
 
 
 def reproduce(
-    wanted: Sequence[str],
+    names: Sequence[str],
     *,
     data: str | Setup = "aviary",
     data_root: Path | None = None,
@@ -51,7 +51,7 @@ def reproduce(
     """
     plots.require()  # before the work, not after it
     setup = data if isinstance(data, Setup) else find_setup(data)
-    chosen = select(wanted, setup)
+    chosen = select(names, setup)
     count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
     base = setup.recipe([*(setup.quick if quick else ()), *changes])
     _require_files(base, setup.command(" ".join(chosen), quick=quick))

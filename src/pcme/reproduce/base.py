@@ -34,11 +34,11 @@ class Scoring:
         """The text under which its metrics are stored."""
         return " ".join([self.name or "own", *(f"{k}={v}" for k, v in self.params.items())])
 
-    def of(self, own: Score) -> Score:
-        """The score; a model's own keeps its learned scale and shift."""
+    def of(self, score: Score) -> Score:
+        """The score by name, or the model's, which keeps its learned scale and shift."""
         if self.name is not None:
             return scores.create(self.name, **self.params)
-        return replace(own, **self.params)  # type: ignore[type-var]  # all are dataclasses
+        return replace(score, **self.params)  # type: ignore[type-var]  # all are dataclasses
 
 
 OWN = Scoring()

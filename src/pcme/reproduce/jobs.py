@@ -31,7 +31,10 @@ FILE, RESULT, CACHE = "job.json", "figures.json", "cache"
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be trained and measured, in a folder below `runs`; `stamp` is the digest of its data."""
+    """A run to be trained and measured, in a folder below `runs`.
+
+    `stamp` is the digest of its data.
+    """
 
     label: str
     recipe: Recipe

@@ -23,9 +23,9 @@ TIMED_QUERIES = 500
 """Captions that are scored against all images when a score is timed."""
 
 
-def measure(wanted: Measurement, subject: Subject) -> Figures:
+def measure(measurement: Measurement, subject: Subject) -> Figures:
     """Measure one kind of metrics."""
-    values = MEASURES[wanted.measure](subject, wanted.scoring.of(subject.model.score())).items()
+    values = MEASURES[measurement.measure](subject, measurement.scoring.of(subject.model.score())).items()
     return {name: None if value is None or math.isnan(value) else float(value) for name, value in values}
 
 

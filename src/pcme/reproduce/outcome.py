@@ -23,7 +23,10 @@ Values = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Training:
-    """A run, named by the digest of all it depends on, and its processor time but for earlier attempts."""
+    """A run, named by the digest of all it depends on.
+
+    `seconds` is its processor time; if it was resumed, without that of earlier attempts.
+    """
 
     digest: str
     seconds: float
@@ -82,7 +85,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of an experiment; `source` is the paper's beside it, empty where the paper has only a figure."""
+    """A table of an experiment.
+
+    `source` is the paper's table beside it, empty where the paper has only a figure.
+    """
 
     title: str
     source: str

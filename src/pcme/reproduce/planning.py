@@ -18,7 +18,10 @@ SEEDS, QUICK_SEEDS = 3, 1  # per row, by default
 
 @dataclass(frozen=True)
 class Request:
-    """A user's request: the setup, how many seeds, how long, changes as by `--set`, where runs are kept, the data."""
+    """A user's request: the setup, how many seeds, how long, and where runs are kept.
+
+    `changes` of the recipe in all runs are as `--set` takes them.
+    """
 
     setup: Setup
     quick: bool
@@ -76,8 +79,8 @@ def all_jobs(request: Request, names: Sequence[str]) -> list[Job]:
     jobs: dict[Path, Job] = {}
     for job in (job for name in names for job in request.jobs(name)):
         first = jobs.setdefault(job.folder, job)
-        wanted = {each.key: each for each in (*first.measurements, *job.measurements)}
-        jobs[job.folder] = replace(first, measurements=tuple(wanted.values()))
+        measurements = {each.key: each for each in (*first.measurements, *job.measurements)}
+        jobs[job.folder] = replace(first, measurements=tuple(measurements.values()))
     return sorted(jobs.values(), key=lambda job: job.recipe.seed)
 
 

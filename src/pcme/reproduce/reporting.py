@@ -36,13 +36,11 @@ def report(out: Path, *, source: Path | None = None, figures: bool = True) -> li
     """
     folder = out.with_suffix("")
     if source is not None and source != folder:
-        _copy_records(source, folder)
+        records = read_results(source)  # all of them, before one is written
+        folder.mkdir(parents=True, exist_ok=True)
+        for result in records:
+            write(result, folder / f"{result.name}.json")
     results = read_results(folder)
-    if not results:
-        raise ConfigError(
-            f"{folder}: no results. Make some with `pcme reproduce`, then run "
-            "`pcme reproduce report --results runs/reproduce/results`."
-        )
     for result in results if figures else ():
         pictures.save(result, folder / result.name, png=False)
     files.write_text(out, text(results, folder.name, figures=figures))
@@ -51,21 +49,13 @@ def report(out: Path, *, source: Path | None = None, figures: bool = True) -> li
 
 def read_results(folder: Path) -> list[Result]:
     """The results in a folder, in the order of the document."""
-    return sorted((read(path) for path in sorted(folder.glob("*.json"))), key=_order)
-
-
-def _copy_records(source: Path, folder: Path) -> None:
-    """Copy the records of a folder; nothing is written before all of them are read."""
-    results = read_results(source)
+    results = sorted((read(path) for path in sorted(folder.glob("*.json"))), key=_order)
     if not results:
-        why = "no results" if source.exists() else "not found"
-        example = "runs/reproduce/results"
         raise ConfigError(
-            f"{source}: {why}. Give --results a folder that `pcme reproduce` has written, such as {example}."
+            f"{folder}: {'no results' if folder.exists() else 'not found'}. Make some with `pcme reproduce`, then "
+            "run `pcme reproduce report --results runs/reproduce/results`."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for result in results:
-        write(result, folder / f"{result.name}.json")
+    return results
 
 
 def _order(result: Result) -> tuple[int, bool, bool, str]:

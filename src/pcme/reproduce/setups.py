@@ -32,9 +32,9 @@ class Setup:
     """How the data differs from the paper's."""
     training: str
     """How training differs from the paper's; `{...}` are fields of the recipe."""
-    every: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of all methods that have them."""
-    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    by_method: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Parameters of some methods."""
     options: str = ""
     """Options of the command line besides the data's folder."""
@@ -44,8 +44,8 @@ class Setup:
     def assignments(self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool) -> list[str]:
         """The values of `pcme train BASE --set ...` for a row."""
         kind = method["kind"]
-        shared = {name: value for name, value in self.every.items() if name in methods.registry.fields(kind)}
-        params = {"kind": kind, **shared, **self.own.get(kind, {}), **method}
+        shared = {name: value for name, value in self.shared.items() if name in methods.registry.fields(kind)}
+        params = {"kind": kind, **shared, **self.by_method.get(kind, {}), **method}
         return [f"method={json.dumps(params)}", *(self.quick if quick else ()), *changes]
 
     def recipe(self, assignments: Sequence[str] = (), *, seed: int = 0) -> Recipe:
@@ -106,8 +106,8 @@ CUB = Setup(
         "128 random pairs a batch, a caption's own image its only positive, for every method. Settings are the "
         "methods' defaults; those of a search that treats all methods alike are the matter of docs/results/real.md."
     ),
-    every={"positives": "diagonal", "attention_hidden": 128},
-    own={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},
+    shared={"positives": "diagonal", "attention_hidden": 128},
+    by_method={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},
 )
 
 COCO = Setup(
@@ -126,7 +126,7 @@ COCO = Setup(
         "{recipe.image.kind} and word vectors from {recipe.words.vectors}, D = {recipe.dim}, epochs: {epochs}; of the "
         "paper's ResNet-152, GloVe 840B, D = 1,024 and 30 + 30 epochs. Baselines have their methods' defaults."
     ),
-    own={"pcme": _COCO_PCME, "pcme-mu": _COCO},
+    by_method={"pcme": _COCO_PCME, "pcme-mu": _COCO},
     options="--set image.weights=resnet152.pth --set words.vectors=glove.840B.300d.txt",
     labels="annotations/instances_val2014.json",
 )

@@ -51,9 +51,9 @@ def spread(values: Sequence[float | None], column: Column) -> str:
     shown = column.shown(values)
     if not shown:
         return "–"
-    middle = f"{statistics.fmean(shown):.{column.digits}f}"
-    more = f" ± {statistics.stdev(shown):.{column.digits}f}" if len(shown) > 1 else ""
-    return (middle + more).replace("-", "−")
+    mean = f"{statistics.fmean(shown):.{column.digits}f}"
+    deviation = f" ± {statistics.stdev(shown):.{column.digits}f}" if len(shown) > 1 else ""
+    return (mean + deviation).replace("-", "−")
 
 
 def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[str]:
@@ -74,11 +74,10 @@ def _about(result: Result) -> str:
 
 def spent(results: Sequence[Result]) -> str:
     """How many runs, and how much processor time; runs of several results count once."""
-    each = {digest: run for result in results for digest, run in result.trainings.items()}
-    resumed = sum(run.resumed for run in each.values())
-    less = f", without what was interrupted of {resumed} of them" if resumed else ""
-    minutes = sum(run.seconds for run in each.values()) / 60
-    return f"{len(each)} runs, {minutes:.0f} min of processor time for training{less}"
+    runs = {digest: run for result in results for digest, run in result.trainings.items()}.values()
+    resumed, minutes = sum(run.resumed for run in runs), sum(run.seconds for run in runs) / 60
+    interrupted = f", without what was interrupted of {resumed} of them" if resumed else ""
+    return f"{len(runs)} runs, {minutes:.0f} min of processor time for training{interrupted}"
 
 
 def _sizes(table: ResultTable) -> str:

@@ -45,19 +45,20 @@ class PaperComparison:
 
 @dataclass(frozen=True)
 class RunReport:
-    """All that the page says."""
+    """Everything on the page.
+
+    `readings` are those that the split names beside its own matches; `has_sigma` says that queries stand in its order.
+    """
 
     run: str
     recipe: Recipe
     evaluation: Evaluation
     readings: tuple[str, ...]
-    """Those that the split names, beside its own matches."""
     probability: bool
     """Whether scores are match probabilities."""
     calibrated: bool
     """Whether the probabilities of searches are calibrated."""
     has_sigma: bool
-    """Whether the queries of searches stand in the order of their widths."""
     beside: PaperComparison | None
     figures: tuple[ShownAnalysis, ...]
     left_out: tuple[str, ...]

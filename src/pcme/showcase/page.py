@@ -4,8 +4,6 @@ import base64
 import errno
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pcme.core import files
@@ -38,9 +36,9 @@ def require_writable(path: str | Path) -> None:
     """Refuse, before a report is gathered, a page that could not be written; its folder is made."""
     target = Path(path)
     draft = files.hidden(target)
-    with _explained(target):
+    with files.explaining(target, "cannot be written"):
         if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            raise IsADirectoryError(errno.EISDIR, "a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.touch()
         draft.unlink()
@@ -49,18 +47,10 @@ def require_writable(path: str | Path) -> None:
 def write_page(report: RunReport, path: str | Path) -> Path:
     """Write the page, whole or not at all."""
     target = Path(path)
-    with _explained(target):
+    with files.explaining(target, "cannot be written"):
         target.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(target, page(report))
     return target
-
-
-@contextmanager
-def _explained(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written, {error.strerror or error}. Give another --out.") from error
 
 
 def page(report: RunReport) -> str:
