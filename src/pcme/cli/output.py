@@ -85,10 +85,7 @@ class Movement:
 
 
 def make_bars(*, values: bool = False) -> Bars:
-    """Bars with the time left; with `values` also the rate and what the task reports, cut to fit.
-
-    What matters for waiting comes first: on a narrow terminal only the end of the values is lost.
-    """
+    """Bars with the time left; with `values` also the task's rate and values, whose end a narrow terminal cuts."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column

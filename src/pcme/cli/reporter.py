@@ -40,7 +40,7 @@ class BarReporter(Reporter):
         self._task = self.bars.add_task(run.recipe.name, total=run.total_steps, completed=run.position.total, values="")
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
-        """Move the bar; its text has what is worth watching."""
+        """Move the bar, beside which the rate and the values stand."""
         assert self._task is not None
         speed = self.bars.tasks[0].speed  # the run's own bar came first
         rate = [f"{speed:.1f} steps/s"] if speed else []

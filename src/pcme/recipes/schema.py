@@ -82,12 +82,12 @@ class Augment(_Frozen):
 
 
 class Sampling(_Frozen):
-    """How pairs meet in a batch."""
+    """The choice of pairs for a batch."""
 
     kind: Literal["pairs", "one-per-class"] = "pairs"
     batch_size: int = Field(default=128, ge=2)
     classes_per_batch: int | None = Field(default=None, ge=2)
-    """Of "one-per-class", random classes per batch; None: all of them."""
+    """Random classes per batch of "one-per-class"; None: all of them."""
     afresh: bool = False
     """New captions at every step, where the dataset can write them."""
 

@@ -81,7 +81,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Plot:
-    """How a table is drawn: bars per row, or curves whose points are its columns or rows."""
+    """The drawing of a table: bars per row, or curves whose points are its columns or rows."""
 
     over: Literal["bars", "columns", "rows"]
     y: str
@@ -155,9 +155,9 @@ class Experiment:
     """Abstract: a table or a figure of the paper, as the tables that make it again."""
 
     where: ClassVar[str]
-    """Where the paper has it."""
+    """Its place in the paper."""
     differs: ClassVar[str] = ""
-    """How it differs from the paper, besides its setup."""
+    """Its differences from the paper, besides those of the setup."""
     setups: ClassVar[tuple[str, ...]] = ("aviary", "cub")
     """The data it can be made on."""
     content: ClassVar[tuple[Table, ...]] = ()

@@ -57,7 +57,7 @@ class Job:
 
     @property
     def command(self) -> list[str]:
-        """What does the job in a process of its own."""
+        """The module and its argument that do the job in a process of its own."""
         return ["pcme.reproduce", str(self.folder)]
 
     @property

@@ -119,9 +119,9 @@ class Result:
     seeds: int
     tables: tuple[ResultTable, ...]
     protocol: str
-    """How the setup differs from the paper, in words."""
+    """The differences of the setup from the paper, in words."""
     differs: tuple[str, ...]
-    """How this experiment differs besides."""
+    """Further differences of this experiment."""
     versions: Mapping[str, str]
 
     @property

@@ -24,9 +24,9 @@ class Source:
     """
 
     label: str
-    """Of the LaTeX."""
+    """The label in the LaTeX."""
     name: str
-    """As a reader finds it."""
+    """The name for readers."""
     columns: tuple[str, ...]
     rows: Mapping[str, Values]
     digits: int = 2

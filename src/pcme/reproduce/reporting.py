@@ -96,7 +96,7 @@ def _anchor(result: Result) -> str:
 
 
 def _held(result: Result) -> str:
-    """How many differences have the paper's sign, however sure the seeds are of it."""
+    """The number of differences with the paper's sign, however sure the seeds are of it."""
     means = [difference.mean for table in result.tables for difference in table.differences]
     return f"{sum(mean > 0 for mean in means)} of {len(means)}"
 

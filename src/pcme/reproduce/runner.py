@@ -23,7 +23,7 @@ class Launchable(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where it leaves its result, its log and its output."""
+        """The folder of its result, its log and its output."""
 
     @property
     def missing(self) -> object:

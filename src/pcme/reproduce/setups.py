@@ -29,9 +29,9 @@ class Setup:
     needs: str
     """The files that a user has to provide."""
     data: str
-    """How the data differs from the paper's."""
+    """The differences of the data from the paper's."""
     training: str
-    """How training differs from the paper's; `{...}` are fields of the recipe."""
+    """The differences of training from the paper's; `{...}` are fields of the recipe."""
     shared: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of all methods that have them."""
     by_method: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Setup:
         return recipes.get(self.base).changed([*assignments, f"seed={seed}"])
 
     def protocol(self, *, quick: bool) -> str:
-        """How a run here differs from one of the paper's, in words."""
+        """The differences of a run from the paper's, in words."""
         recipe = self.recipe(self.quick if quick else ())
         epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
         return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"

@@ -73,7 +73,7 @@ def _about(result: Result) -> str:
 
 
 def spent(results: Sequence[Result]) -> str:
-    """How many runs, and how much processor time; runs of several results count once."""
+    """The number of runs and their processor time; runs of several results count once."""
     runs = {digest: run for result in results for digest, run in result.trainings.items()}.values()
     resumed, minutes = sum(run.resumed for run in runs), sum(run.seconds for run in runs) / 60
     interrupted = f", without what was interrupted of {resumed} of them" if resumed else ""

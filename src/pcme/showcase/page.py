@@ -29,7 +29,7 @@ PLAUSIBLE = {"pmrp": "PMRP", "1k pmrp": "PMRP, 1K", "1k recall@1": "Recall@1, 1K
 RANKS = ("median_rank", "mean_rank")
 
 TILES = {"calibration": (0, 2), "truth": (0,)}
-"""Which numbers of which analyses stand on top, where there are so many."""
+"""{analysis: the indices of its numbers that stand on top of the page}."""
 
 
 def require_writable(path: str | Path) -> None:

@@ -27,7 +27,7 @@ PIXELS = 144
 """The longer side of an image on the page."""
 
 DEEP = 20
-"""How many times the captions shown are ranked, so that enough of them differ."""
+"""The factor of captions ranked over captions shown, so that enough of them differ."""
 
 Shown = tuple[str | None, str]
 """An image (a data: address) and a text, as they stand on the page."""
