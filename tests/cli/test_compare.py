@@ -7,6 +7,7 @@ from pcme.cli.compare import _cells
 from pcme.evaluation import Direction, Evaluation, compare_evaluations
 from tests.evaluation.models import untrained
 from tests.helpers import printed, record
+from tests.models import copied
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,11 @@ def test_people_get_a_table_that_is_not_cut(folders):
         assert 0 < float(line[-1]) <= 1
         assert float(line[3].strip("[,")) <= float(line[2]) <= float(line[4].strip("]"))
     assert "nothing of other trainings" in " ".join(text.split())
+
+
+def test_runs_whose_folders_have_one_name_are_told_apart(folders, tmp_path):
+    other = copied(folders[1], tmp_path / "run0")
+    assert printed("compare", folders[0], other, width=300).count(str(other)) == 2
 
 
 def test_programs_get_everything(folders):

@@ -70,6 +70,7 @@ def test_items_that_are_wrong_are_messages(index, photos):
     lax = call("index", "add", index, photos)
     assert (lax.exit_code, "added 3" in lax.stdout) == (0, True)
     assert "image-empty: 1" in lax.output
+    assert record("index", "add", index, photos)["problems"]["image-empty"]["count"] == 1
     assert "empty.png: the file has 0 bytes" in refused("index", "add", index, photos, "--strict")
 
 

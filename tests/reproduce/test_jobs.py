@@ -1,8 +1,8 @@
 """Jobs: trained once, measured once, reused, resumed; and in processes of their own."""
 
 import json
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from unittest.mock import Mock
@@ -115,14 +115,11 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path):
 
 def test_a_process_keeps_its_state_when_it_is_told_to_stop(tmp_path):
     own = job(tmp_path, "data.train_species=1000")  # an epoch of 125 steps
-    with Processes() as processes:
-        errors = []
-        waiting = threading.Thread(target=lambda: errors.append(_error(processes, own)))
-        waiting.start()
+    with ThreadPoolExecutor() as pool, Processes() as processes:
+        running = pool.submit(processes, own)
         _wait_for(own.folder / "metrics.jsonl")
         processes.stop()
-        waiting.join()
-    assert "ended with status" in errors[0]
+    assert "ended with status" in str(running.exception())
     lines = (own.folder / "metrics.jsonl").read_text().splitlines()
     saved = checkpoint.newest(own.folder / "checkpoints")
     assert saved.step == max(json.loads(line)["step"] for line in lines)
@@ -141,14 +138,6 @@ def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):
     broken = job(tmp_path, "data.pixels=1")
     with Processes() as processes, pytest.raises(ConfigError, match="pixels"):
         processes(broken)
-
-
-def _error(processes, own):
-    try:
-        processes(own)
-    except ConfigError as error:
-        return str(error)
-    return "none"
 
 
 def _wait_for(path, seconds=60):
