@@ -1,5 +1,7 @@
 """Every experiment of the registry: its rows train, its columns are measured, its claims exist."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -79,3 +81,5 @@ def test_all_of_aviary_shares_its_runs(tmp_path):
     assert len({job.folder for job in jobs}) == len(jobs)
     rows = sum(len(table.rows) for setup, table in CASES.values() if setup.name == "aviary")
     assert rows > 2 * len(jobs)
+    seeds = [job.recipe.seed for job in all_jobs(replace(request, seeds=2), ["dof", "regularisation"])]
+    assert seeds == sorted(seeds), "whole seeds first"
