@@ -36,7 +36,6 @@ def test_figures_are_those_of_evaluate(report, sigma_run):
         SHORT.changed(["seed=3"]),
         SHORT.changed(['method={"kind": "pcme-mu", "scale": 20}', "train_split=val"]),
     ],
-    ids=["plain", "seed", "method"],
 )
 def test_the_command_trains_the_same_recipe(recipe):
     words = shlex.split(_training(recipe, "runs/mine"))

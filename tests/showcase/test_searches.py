@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcme.evaluation.open_run import open_run
-from pcme.showcase.searches import by_captions, by_images
+from pcme.showcase.searches import ShownHit, _of_different_texts, by_captions, by_images
 from pcme.uncertainty.calibrate import calibrate
 from tests.models import untrained
 
@@ -52,11 +52,12 @@ def test_an_image_finds_captions_of_different_texts(subject):
         texts = [hit.text for hit in search.hits]
         assert len(set(texts)) == len(texts) == 5
         assert search.picture.startswith("data:image/jpeg;base64,")
+    hits = [ShownHit(name, None, text, 0.5, relevant=True) for name, text in zip("abcd", "xyxz", strict=True)]
+    assert [hit.id for hit in _of_different_texts(hits)] == ["a", "b", "d"]
 
 
 def test_no_more_queries_than_there_are(subject):
-    images = len(subject.embedded.dataset.images)
-    assert len(by_images(subject, None, count=10 * images)) == images
+    assert len(by_images(subject, None, count=1000)) == len(subject.embedded.dataset.images)
 
 
 def test_probabilities_are_calibrated_where_a_confidence_is_given(subject, sigma_run):
