@@ -1,5 +1,6 @@
 """What several test files need: random embeddings, small pictures, where the real data lies."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 from pcme import Gaussian
+from pcme.cli import app
 from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.sources import Files
 
@@ -48,6 +51,31 @@ def real(name):
     if base is None or not (Path(base) / name).is_dir():
         pytest.skip(f"needs the real dataset: set PCME_DATA to a folder that holds {name}/")
     return Path(base) / name
+
+
+def call(*words, width=100):
+    """The outcome of `pcme WORDS` in this process, without colours whatever the machine's settings."""
+    plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": str(width)})
+    return plain.invoke(app, [str(word) for word in words])
+
+
+def printed(*words, width=100):
+    """The output of `pcme WORDS`, which must succeed."""
+    done = call(*words, width=width)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def record(*words):
+    """The JSON of `pcme WORDS --json`."""
+    return json.loads(printed(*words, "--json"))
+
+
+def refused(*words):
+    """The message of `pcme WORDS`, which must be refused, on one line."""
+    done = call(*words)
+    assert (done.exit_code, "Traceback" in done.output) == (2, False), done.output
+    return " ".join(done.stderr.split())
 
 
 def photos(root, count=10, per_image=3):

@@ -1,16 +1,15 @@
 """The command line: quick to start, plain about errors, and readable by machines."""
 
-import json
 import subprocess
 import sys
 from types import ModuleType
 
 import pytest
-from typer.testing import CliRunner
 
 import pcme
-from pcme.cli import app
+from pcme import analysis
 from pcme.errors import DataError
+from tests.helpers import call, printed, record, refused
 
 HELP_THEN_LIST_HEAVY_MODULES = """
 import sys
@@ -22,12 +21,6 @@ try:
 finally:
     print("loaded:", sorted({"torch", "numpy", "numba", "scipy", "pandas"} & set(sys.modules)))
 """
-
-
-def run(*args: str, debug: bool = False):
-    """Run the command line in this process, without colours whatever the machine's settings."""
-    plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None})
-    return plain.invoke(app, ["--debug", *args] if debug else [*args])
 
 
 def python(*args: str) -> subprocess.CompletedProcess[str]:
@@ -63,74 +56,63 @@ def test_python_dash_m_runs_the_same_program():
 
 
 def test_help_names_every_verb_and_gives_an_example():
-    text = run("--help").stdout
+    text = printed("--help")
     assert all(verb in text for verb in ("list", "demo", "version", "Example:"))
 
 
 def test_version_as_json_names_what_a_bug_report_needs():
-    versions = json.loads(run("version", "--json").stdout)
+    versions = record("version")
     assert versions["pcme"] == pcme.__version__
     assert list(versions) == ["pcme", "python", "torch", "numpy", "numba", "scipy", "pillow"]
 
 
-def test_list_scores_as_json_is_the_registry():
-    rows = json.loads(run("list", "scores", "--json").stdout)
-    assert [row["name"] for row in rows] == pcme.scores.names()
-    assert {a: row["name"] for row in rows for a in row["aliases"]} == (pcme.scores.registry.aliases())
-    assert all(row["summary"] for row in rows)
-
-
-def test_list_scores_as_text_has_one_entry_per_score(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")  # one line each
-    header, *lines = run("list", "scores").stdout.splitlines()
+def test_list_scores_is_the_registry_for_machines_and_people(monkeypatch):
+    names, registry = pcme.scores.names(), pcme.scores.registry
+    rows = record("list", "scores")
+    assert [row["name"] for row in rows] == names
+    assert {a: row["name"] for row in rows for a in row["aliases"]} == registry.aliases()
+    header, *lines = printed("list", "scores", width=400).splitlines()  # one line each
     assert header.split() == ["name", "aliases", "origin", "summary"]
-    assert [line.split()[0] for line in lines] == pcme.scores.names()
-    assert all(
-        pcme.scores.registry.summary(name) in line for name, line in zip(pcme.scores.names(), lines, strict=True)
-    )
-
-
-def test_list_scores_prints_square_brackets_as_they_are(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")
-    monkeypatch.setattr(pcme.scores.registry, "summary", lambda name: "a matrix [queries gallery]")
-    assert "a matrix [queries gallery]" in run("list", "scores").stdout
+    assert [line.split()[0] for line in lines] == names
+    assert all(registry.summary(name) in line for name, line in zip(names, lines, strict=True))
+    monkeypatch.setattr(registry, "summary", lambda name: "a matrix [queries gallery]")
+    assert "a matrix [queries gallery]" in printed("list", "scores", width=400)
 
 
 def test_list_has_every_kind_with_origin():
-    found = json.loads(run("list", "--json").stdout)
-    assert list(found) == [
-        "scores", "methods", "backbones", "datasets", "analyses", "recipes", "experiments",
-    ]  # fmt: skip
+    found = record("list")
+    assert list(found) == ["scores", "methods", "backbones", "datasets", "analyses", "recipes", "experiments"]
     assert all(row["origin"] == "built-in" for rows in found.values() for row in rows)
     assert {row["embeds"] for row in found["backbones"]} == {"images", "captions"}
-    assert all(row["summary"] for row in found["methods"] + found["backbones"] + found["datasets"])
-    assert "convnet" in run("list").stdout
+    assert all(row["summary"] for kind, rows in found.items() if kind != "recipes" for row in rows)
+    assert [row["name"] for row in found["analyses"]] == analysis.names()
+    assert all(row["reading"] for row in found["analyses"])
+    assert {"aviary", "aviary-tiny"} <= {row["name"] for row in found["recipes"]}
+    assert {"table1", "table2", "table3", "fig7"} <= {row["name"] for row in found["experiments"]}
+    text = " ".join(printed("list").split())
+    assert all(part in text for part in ("convnet", "calibration", "pcme-overlap", "Table D.1"))
 
 
 def test_an_error_of_ours_is_a_message_and_status_2(monkeypatch):
     break_demo(monkeypatch, DataError("no images. Given: []. Pass at least one."))
-    result = run("demo")
-    assert result.exit_code == 2
-    assert result.stderr == "pcme: no images. Given: []. Pass at least one.\n"
-    assert result.stdout == ""
+    done = call("demo")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "pcme: no images. Given: []. Pass at least one.\n"
 
 
 def test_debug_shows_the_traceback(monkeypatch):
     error = DataError("no images")
     break_demo(monkeypatch, error)
-    result = run("demo", debug=True)
-    assert result.exit_code == 1
-    assert result.exception is error
+    done = call("--debug", "demo")
+    assert (done.exit_code, done.exception) == (1, error)
 
 
 def test_any_other_error_is_not_hidden(monkeypatch):
     error = RuntimeError("a defect")
     break_demo(monkeypatch, error)
-    assert run("demo").exception is error
+    assert call("demo").exception is error
 
 
 @pytest.mark.parametrize("args", [["lst"], ["list", "scors"], ["version", "--jsn"]])
 def test_a_wrong_word_is_status_2(args):
-    result = run(*args)
-    assert result.exit_code == 2
-    assert "Traceback" not in result.output
+    assert refused(*args)

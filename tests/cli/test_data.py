@@ -1,19 +1,11 @@
 """pcme data: what people and programs read of it, on a small folder with everything wrong in it."""
 
-import json
-
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
-from pcme.cli import app
+from pcme.data import names
 from tests.data.images.test_decoding import png_header
-from tests.helpers import picture
-
-
-def run(*args: str):
-    plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": "100"})
-    return plain.invoke(app, ["data", *map(str, args)])
+from tests.helpers import call, picture, printed, record, refused
 
 
 def write_rows(root, rows):
@@ -53,44 +45,40 @@ def bad(tmp_path):
     return tmp_path
 
 
-BAD = {
-    "image-missing": 1,
-    "image-empty": 1,
-    "image-truncated": 1,
-    "image-unreadable": 1,
-    "image-too-large": 1,
-    "image-wrong-extension": 1,
-    "caption-empty": 1,
-    "caption-too-long": 1,
-    "caption-not-utf8": 1,
-}
+BAD = dict.fromkeys(
+    (
+        "image-missing", "image-empty", "image-truncated", "image-unreadable", "image-too-large",
+        "image-wrong-extension", "caption-empty", "caption-too-long", "caption-not-utf8",
+    ),
+    1,
+)  # fmt: skip
+
+
+def counts(report):
+    return {kind: entry["count"] for kind, entry in report["problems"].items()}
 
 
 def test_list_names_every_dataset_and_its_layout():
-    from pcme.data import names
-
-    text = run("list").stdout
+    text, records = printed("data", "list"), record("data", "list")
     assert all(name in text for name in names())
-    records = json.loads(run("list", "--json").stdout)
-    assert [record["name"] for record in records] == names()
+    assert [each["name"] for each in records] == names()
     assert {"aviary", "cub", "coco", "flickr8k", "flickr30k", "table"} <= set(names())
-    assert all(record["layout"] for record in records)
+    assert all(each["layout"] for each in records)
 
 
 def test_check_of_a_sound_folder(good):
-    done = run("check", good)
-    assert done.exit_code == 0, done.stderr
-    assert "2 images, all decoded, 24 x 18 pixels" in done.stdout
-    assert "4 captions, 2 an image" in done.stdout
-    assert "no problems" in done.stdout
+    text = printed("data", "check", good)
+    assert "2 images, all decoded, 24 x 18 pixels" in text
+    assert "4 captions, 2 an image" in text
+    assert "no problems" in text
+    (split,) = record("data", "check", good, "--split", "test")["splits"]
+    assert (split["split"], split["images"]) == ("test", 1)
 
 
-def test_check_names_everything_that_is_wrong_and_goes_on(bad):
-    done = run("check", bad, "--json")
-    assert done.exit_code == 0, done.stderr
-    report = json.loads(done.stdout)
-    counts = {kind: entry["count"] for kind, entry in report["problems"].items()}
-    assert counts == BAD
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_check_names_everything_that_is_wrong_and_goes_on(bad, workers):
+    report = record("data", "check", bad, "--workers", workers)
+    assert counts(report) == BAD
     (split,) = report["splits"]
     assert split["decoded"] == 5  # three good ones, the disguised one and the CMYK one
     named = report["problems"]["image-too-large"]["items"][0]
@@ -98,82 +86,39 @@ def test_check_names_everything_that_is_wrong_and_goes_on(bad):
 
 
 def test_check_in_words_names_them_too(bad):
-    text = run("check", bad).stdout
-    for kind in BAD:
-        assert f"{kind}: 1 (" in text
+    text = printed("data", "check", bad)
+    assert all(f"{kind}: 1 (" in text for kind in BAD)
     assert "huge.png" in text
-
-
-def test_strict_stops_at_the_first(bad):
-    done = run("check", bad, "--strict")
-    assert done.exit_code == 2
-    assert "run without --strict" in done.stderr
-
-
-def test_check_of_one_split(good):
-    (split,) = json.loads(run("check", good, "--split", "test", "--json").stdout)["splits"]
-    assert (split["split"], split["images"]) == ("test", 1)
-    done = run("check", good, "--split", "dev")
-    assert (done.exit_code, 'no split "dev"' in done.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("workers", ["0", "3"])
-def test_the_number_of_workers_changes_nothing(bad, workers):
-    report = json.loads(run("check", bad, "--workers", workers, "--json").stdout)
-    assert {kind: entry["count"] for kind, entry in report["problems"].items()} == BAD
+    assert "run without --strict" in refused("data", "check", bad, "--strict")
 
 
 def test_preview_writes_a_sheet_of_every_split(good, tmp_path):
     out = tmp_path / "out" / "sheet.png"
     out.parent.mkdir()
-    done = run("preview", good, "--out", out, "--json")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["splits"] == ["train", "test"]
+    assert record("data", "preview", good, "--out", out)["splits"] == ["train", "test"]
     with Image.open(out) as sheet:
         assert sheet.format == "PNG"
         assert sheet.height > 400  # two bands
 
 
 def test_preview_shows_what_it_cannot_decode(bad, tmp_path):
-    done = run("preview", bad, "--out", tmp_path / "sheet.jpg", "--images", "20")
+    done = call("data", "preview", bad, "--out", tmp_path / "sheet.jpg", "--images", "20")
     assert done.exit_code == 0
     assert "image-truncated: 1" in done.stderr
     assert "wrote" in done.stdout
 
 
-def test_preview_refuses_a_name_that_is_no_picture(good, tmp_path):
-    done = run("preview", good, "--out", tmp_path / "sheet.txt")
-    assert (done.exit_code, "Use .png" in done.stderr) == (2, True)
-    assert not (tmp_path / "sheet.txt").exists()
-
-
-def test_preview_into_a_folder_that_is_not_there(good, tmp_path):
-    done = run("preview", good, "--out", tmp_path / "nowhere" / "sheet.png")
-    assert (done.exit_code, "cannot be written" in done.stderr) == (2, True)
-
-
-def test_an_unknown_name_is_told_the_nearest():
-    done = run("check", "aviarry")
-    assert done.exit_code == 2
-    assert 'Did you mean "aviary"?' in done.stderr
-
-
-def test_an_unknown_layout_is_told_the_known_ones(tmp_path):
-    done = run("check", tmp_path)
-    assert done.exit_code == 2
-    assert "text_c10" in done.stderr
-
-
-def test_a_name_that_needs_files_says_where_it_looked(monkeypatch, tmp_path):
-    monkeypatch.setenv("PCME_DATA", str(tmp_path))
-    assert "has no folder cub" in run("check", "cub").stderr
-    monkeypatch.delenv("PCME_DATA")
-    assert "PCME_DATA is not set" in run("check", "cub").stderr
+@pytest.mark.parametrize(("out", "message"), [("sheet.txt", "Use .png"), ("nowhere/sheet.png", "cannot be written")])
+def test_preview_refuses_a_file_that_cannot_be(good, tmp_path, out, message):
+    assert message in refused("data", "preview", good, "--out", tmp_path / out)
+    assert not (tmp_path / out).exists()
 
 
 def test_a_name_finds_its_folder_below_pcme_data(monkeypatch, good):
+    monkeypatch.delenv("PCME_DATA", raising=False)
+    assert "PCME_DATA is not set" in refused("data", "check", "cub")
     root = good.parent / "base"
     root.mkdir()
     good.rename(root / "table")
     monkeypatch.setenv("PCME_DATA", str(root))
-    assert json.loads(run("check", "table", "--json").stdout)["dataset"] == "table"
+    assert record("data", "check", "table")["dataset"] == "table"

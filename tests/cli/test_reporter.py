@@ -15,17 +15,25 @@ VALUES = {
 }  # fmt: skip
 
 
+def run_at(step, steps):
+    return SimpleNamespace(
+        recipe=SimpleNamespace(name="tiny"),
+        total_steps=steps,
+        position=SimpleNamespace(total=step),
+        problems=Problems(),
+    )
+
+
 @pytest.mark.parametrize("width", [70, 80, 200])
 def test_what_matters_for_waiting_is_never_cut(width):
-    recipe = SimpleNamespace(name="aviary-tiny")
-    run = SimpleNamespace(recipe=recipe, total_steps=400, position=SimpleNamespace(total=37), problems=Problems())
+    run = run_at(37, 400)
     with training_bar() as reporter:
         reporter.begin(run)
         reporter.step(run, VALUES)
         page = io.StringIO()
         Console(file=page, width=width).print(reporter.bars.get_renderable())
     line = page.getvalue().splitlines()[0]
-    assert "aviary-tiny" in line
+    assert "tiny" in line
     assert "37/400" in line
     assert ":" in line.split("37/400")[1]  # the time left
     assert "loss 12.3" in line
@@ -33,26 +41,15 @@ def test_what_matters_for_waiting_is_never_cut(width):
     assert len(line) <= width
 
 
-def test_the_problems_are_the_runs_own():
-    problems = Problems()
-    run = SimpleNamespace(
-        recipe=SimpleNamespace(name="x"), total_steps=1, position=SimpleNamespace(total=0), problems=problems
-    )
+def test_a_wait_has_a_bar_until_it_is_over_and_the_problems_are_the_runs_own():
+    run = run_at(1, 9)
     with training_bar() as reporter:
         reporter.begin(run)
-        problems.add("image-empty", "a.jpg", "0 bytes")
-    assert reporter.problems.counts == {"image-empty": 1}
-
-
-def test_a_wait_has_a_bar_until_it_is_over():
-    run = SimpleNamespace(
-        recipe=SimpleNamespace(name="x"), total_steps=9, position=SimpleNamespace(total=1), problems=Problems()
-    )
-    with training_bar() as reporter:
-        reporter.begin(run)
+        run.problems.add("image-empty", "a.jpg", "0 bytes")
+        assert reporter.problems.counts == {"image-empty": 1}
         reporter.progress("features of the images", 3, 8)
         shown = {task.description: task.completed for task in reporter.bars.tasks}
-        assert shown == {"x": 1, "features of the images": 3}
+        assert shown == {"tiny": 1, "features of the images": 3}
         reporter.progress("features of the images", 8, 8)
-        assert [task.description for task in reporter.bars.tasks] == ["x"]
+        assert [task.description for task in reporter.bars.tasks] == ["tiny"]
         reporter.step(run, VALUES)

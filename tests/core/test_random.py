@@ -5,11 +5,8 @@ import numpy as np
 from pcme.core.random import numpy_stream
 
 
-def test_a_name_is_a_stream():
+def test_every_part_of_the_name_matters_and_nothing_else():
     assert np.array_equal(numpy_stream(1, "a", 2).random(5), numpy_stream(1, "a", 2).random(5))
-
-
-def test_every_part_of_the_name_matters():
     names = [(0, "a", 1), (1, "a", 1), (0, "b", 1), (0, "a", 2), (0, "a"), (0, "a", 1, 0)]
     firsts = {float(numpy_stream(*name).random()) for name in names}
     assert len(firsts) == len(names)

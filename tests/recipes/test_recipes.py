@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from pcme import methods, recipes
-from pcme.cli import app
 from pcme.data.text.tokens import Vocab
 from pcme.errors import PcmeError
 from pcme.model import Model
 from pcme.recipes import difference, get
 from pcme.recipes.schema import from_record
-from pcme.training import Reporter, train
+from pcme.training import train
 from tests.data.formats.test_own import shards, sidecar, table
-from tests.helpers import real
+from tests.helpers import real, record
 from tests.nn import tiny
+from tests.training.trained import Interrupt
 
 BASES = {
     "aviary-tiny": "aviary",
@@ -35,36 +34,27 @@ BASES = {
 everywhere = pytest.mark.parametrize("name", recipes.names())
 
 
-class Enough(Exception):  # noqa: N818 - nothing is wrong
-    """The run has made its steps."""
-
-
-class Steps(Reporter):
-    """Stops a run after so many steps, and keeps their losses."""
-
-    def __init__(self, count):
-        self.count, self.losses = count, []
-
-    def step(self, run, values):
-        self.losses.append(values["loss"])
-        if len(self.losses) == self.count:
-            raise Enough
-
-
 def losses(recipe, folder, count=2, **options):
-    reporter = Steps(count)
-    with pytest.raises(Enough):
-        train(recipe, folder, workers=0, reporter=reporter, **options)
-    return reporter.losses
+    """The losses of a run's first steps."""
+    steps = []
+
+    class Steps(Interrupt):
+        def step(self, run, values):
+            steps.append(values["loss"])
+            super().step(run, values)
+
+    with pytest.raises(RuntimeError, match="stopped by the test"):
+        train(recipe, folder, workers=0, reporter=Steps(count), **options)
+    return steps
 
 
 @everywhere
 def test_a_recipe_is_what_its_record_says(name):
     recipe = get(name)
+    stored = json.loads(json.dumps(recipe.record()))
     assert recipe.name == name
-    record = json.loads(json.dumps(recipe.record()))
-    assert from_record(record) == recipe
-    assert from_record(record).record() == record
+    assert from_record(stored) == recipe
+    assert from_record(stored).record() == stored
 
 
 @everywhere
@@ -184,10 +174,8 @@ def test_own_takes_a_folder_of_few_pictures_as_it_is(tmp_path):
 def test_own_on_the_command_line(tmp_path):
     folder = table(tmp_path / "photos")
     options = [word for change in SMALL for word in ("--set", change)]
-    command = ["train", "own", "--data-root", str(folder), "--out", str(tmp_path / "run"), *options]
-    done = CliRunner().invoke(app, [*command, "--json"])
-    assert done.exit_code == 0, done.output
-    assert 0 <= json.loads(done.stdout)["validation"]["t2i"]["recall@1"] <= 1
+    found = record("train", "own", "--data-root", folder, "--out", tmp_path / "run", *options)
+    assert 0 <= found["validation"]["t2i"]["recall@1"] <= 1
 
 
 def test_own_without_a_folder_says_what_to_give(tmp_path, monkeypatch):

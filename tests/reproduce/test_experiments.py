@@ -1,20 +1,23 @@
 """Every experiment of the registry: its rows train, its columns are measured, its claims exist."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from pcme import methods
 from pcme.embedding import Gaussian, Points
-from pcme.reproduce import names, registry
-from pcme.reproduce.planning import Plan, Request, all_jobs
+from pcme.reproduce import registry
+from pcme.reproduce.planning import Request, all_jobs, select
 from pcme.reproduce.setups import SETUPS
 
-CASES = [(name, world) for name in names() for world in registry.get(name).setups]
-everywhere = pytest.mark.parametrize(("name", "world"), CASES)
-
-
-def tables(name, world):
-    return registry.create(name).tables(SETUPS[world])
+CASES = {
+    f"{name} {world} {number}": (SETUPS[world], table)
+    for name in registry.names()
+    for world in registry.get(name).setups
+    for number, table in enumerate(registry.create(name).tables(SETUPS[world]))
+}
+everywhere = pytest.mark.parametrize(("setup", "table"), CASES.values(), ids=CASES)
 
 
 def embeddings(recipe):
@@ -27,68 +30,56 @@ def embeddings(recipe):
 
 @everywhere
 @pytest.mark.parametrize("quick", [False, True])
-def test_every_row_is_a_recipe_whose_method_and_score_can_be_made(name, world, quick):
-    place = SETUPS[world]
-    for table in tables(name, world):
-        assert table.split in place.splits
-        for row in table.rows:
-            recipe = place.recipe(place.assignments(row.method, row.changes, quick=quick))
-            method = methods.create(recipe.method.kind, **recipe.method.params)
-            score, items = row.scoring.of(method.objective().score()), embeddings(recipe)
-            assert score.takes(items), row.label
+def test_every_row_is_a_recipe_whose_method_and_score_can_be_made(setup, table, quick):
+    assert table.split in setup.splits
+    for row in table.rows:
+        recipe = setup.recipe(setup.assignments(row.method, row.changes, quick=quick))
+        method = methods.create(recipe.method.kind, **recipe.method.params)
+        assert row.scoring.of(method.objective().score()).takes(embeddings(recipe)), row.label
 
 
 @everywhere
-def test_labels_titles_and_claims_fit_together(name, world):
-    for table in tables(name, world):
-        labels = [row.label for row in table.rows]
-        titles = [column.title for column in table.columns]
-        assert len(set(labels)) == len(labels)
-        assert len(set(titles)) == len(titles)
-        assert set(table.plot.columns) <= set(titles)
-        for claim in table.claims:
-            assert {claim.above, claim.below} <= set(labels)
-            assert {*claim.columns, *claim.than} <= set(titles)
-            assert (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
+def test_labels_titles_and_claims_fit_together(setup, table):
+    labels, titles = [row.label for row in table.rows], [column.title for column in table.columns]
+    assert len(set(labels)) == len(labels)
+    assert len(set(titles)) == len(titles)
+    assert set(table.plot.columns) <= set(titles)
+    for claim in table.claims:
+        assert {claim.above, claim.below} <= set(labels)
+        assert {*claim.columns, *claim.than} <= set(titles)
+        assert (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
 
 
 @everywhere
-def test_the_papers_rows_and_columns_are_used(name, world):
+def test_the_papers_rows_and_columns_are_used(setup, table):
     """A source beside a table gives it values: in some column, for every row that names one."""
-    for table in tables(name, world):
-        for row in table.rows:
-            values = [table.paper(row, column) for column in table.columns]
-            assert any(value is not None for value in values) == (row.paper is not None), row.label
+    for row in table.rows:
+        values = [table.paper(row, column) for column in table.columns]
+        assert any(value is not None for value in values) == (row.paper is not None), row.label
 
 
 @everywhere
-def test_plots_over_something_have_places_for_it(name, world):
-    for table in tables(name, world):
-        shown = [c for c in table.columns if c.title in table.plot.columns]
-        if table.plot.over == "rows":
-            assert all(row.x is not None for row in table.rows)
-        if table.plot.over == "columns":
-            assert shown
-            assert all(column.x is not None for column in shown)
+def test_plots_over_something_have_places_for_it(setup, table):
+    shown = [column for column in table.columns if column.title in table.plot.columns]
+    points = {"rows": table.rows, "columns": shown, "bars": table.rows}[table.plot.over]
+    assert points
+    assert table.plot.over == "bars" or all(point.x is not None for point in points)
 
 
-@everywhere
-def test_what_an_experiment_is_stands_in_its_class(name, world):
+@pytest.mark.parametrize("name", registry.names())
+def test_what_an_experiment_is_stands_in_its_class(name):
     kind = registry.get(name)
     assert kind.where
     assert registry.summary(name).endswith(".")
     assert kind.differs.endswith(".")
 
 
-def runs_of(world, tmp_path):
-    request = Request(SETUPS[world], True, 1, (), tmp_path, None, "")
-    chosen = [name for name in names() if world in registry.get(name).setups]
-    return all_jobs([Plan(name, registry.create(name), request) for name in chosen])
-
-
 def test_all_of_aviary_shares_its_runs(tmp_path):
-    jobs = runs_of("aviary", tmp_path)
+    request = Request(SETUPS["aviary"], True, 1, (), tmp_path, None, "")
+    jobs = all_jobs(request, select(["all"], SETUPS["aviary"]))
     assert len(jobs) <= 35
     assert len({job.folder for job in jobs}) == len(jobs)
-    rows = sum(len(table.rows) for name, world in CASES if world == "aviary" for table in tables(name, world))
+    rows = sum(len(table.rows) for setup, table in CASES.values() if setup.name == "aviary")
     assert rows > 2 * len(jobs)
+    seeds = [job.recipe.seed for job in all_jobs(replace(request, seeds=2), ["dof", "regularisation"])]
+    assert seeds == sorted(seeds), "whole seeds first"

@@ -1,12 +1,15 @@
 """Jobs: trained once, measured once, reused, resumed; and in processes of their own."""
 
 import json
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
+from pcme import recipes
 from pcme.errors import ConfigError, FormatError
 from pcme.reproduce import jobs
 from pcme.reproduce.base import OWN, Measurement, Scoring
@@ -15,6 +18,7 @@ from pcme.reproduce.parts import PCME
 from pcme.reproduce.runner import Processes, run_all
 from pcme.reproduce.stamps import data_stamp, digest
 from pcme.training import checkpoint, train
+from tests.data.formats.test_own import table
 from tests.reproduce.tiny import SETUP
 from tests.training.trained import Interrupt, same_run
 
@@ -26,47 +30,30 @@ def job(runs, *changes, measurements=(MEASUREMENT,), seed=0):
     return Job("PCME", recipe, measurements, SETUP.splits, runs, None, "")
 
 
-class Trainings:
-    """Counts trainings; some of them are interrupted after a few steps."""
-
-    def __init__(self, monkeypatch):
-        self.count, self.interrupted = 0, False
-        monkeypatch.setattr(jobs, "train", self)
-
-    def __call__(self, recipe, out, **options):
-        self.count += 1
-        if self.interrupted:
-            options["reporter"] = Interrupt(3, KeyboardInterrupt)
-        return train(recipe, out, **options)
-
-
-@pytest.fixture
-def trainings(monkeypatch):
-    return Trainings(monkeypatch)
-
-
-def test_a_job_is_trained_and_measured_once(tmp_path, trainings):
+def test_a_job_is_trained_and_measured_once(tmp_path, monkeypatch):
+    trainings = Mock(side_effect=train)
+    monkeypatch.setattr(jobs, "train", trainings)
     own = job(tmp_path)
     assert own.missing == [MEASUREMENT]
     perform(own)
     perform(own)
-    assert (trainings.count, own.missing) == (1, [])
+    assert (trainings.call_count, own.missing) == (1, [])
     more = replace(own, measurements=(MEASUREMENT, Measurement("retrieval", "unseen", Scoring("w2"))))
     perform(more)
     done = JobState.read(own.folder)
-    assert trainings.count == 1
+    assert trainings.call_count == 1
     assert set(done.figures) == {each.key for each in more.measurements}
     assert done.seconds > 0
     assert not done.resumed
 
 
-def test_an_interrupted_job_goes_on_to_the_bit(tmp_path, trainings):
+def test_an_interrupted_job_goes_on_to_the_bit(tmp_path, monkeypatch):
     own = job(tmp_path / "runs")
-    trainings.interrupted = True
-    with pytest.raises(KeyboardInterrupt):
-        run_all([own], workers=1, launch=perform)
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "train", partial(train, reporter=Interrupt(3, KeyboardInterrupt)))
+        with pytest.raises(KeyboardInterrupt):
+            run_all([own], workers=1, launch=perform)
     assert own.missing
-    trainings.interrupted = False
     assert run_all([own], workers=1, launch=perform) == []
     train(own.recipe, tmp_path / "whole", workers=0)
     assert same_run(own.folder, tmp_path / "whole")
@@ -87,23 +74,20 @@ def test_a_job_is_read_from_its_folder(tmp_path):
     assert read_job(own.folder) == own
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"label": 3}'])
-def test_a_folder_without_a_job_is_an_error(tmp_path, text):
-    (tmp_path / "job.json").write_text(text)
-    with pytest.raises(FormatError, match="not a job"):
-        read_job(tmp_path)
-
-
-def test_damaged_figures_are_an_error_that_says_what_to_do(tmp_path):
-    (tmp_path / "figures.json").write_text('{"seconds": ')
-    with pytest.raises(FormatError, match="measure the run again"):
-        JobState.read(tmp_path)
+@pytest.mark.parametrize(
+    ("read", "file", "text", "message"),
+    [
+        *((read_job, "job.json", text, "not a job") for text in ("", "{}", '{"label": 3}')),
+        (JobState.read, "figures.json", '{"seconds": ', "measure the run again"),
+    ],
+)
+def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, read, file, text, message):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path)
 
 
 def test_what_is_drawn_needs_no_stamp_and_what_is_brought_has_one(tmp_path):
-    from pcme import recipes
-    from tests.data.formats.test_own import table
-
     assert data_stamp(SETUP.recipe(), None, ["test"]) == ""
     own = recipes.get("own")
     folder = table(tmp_path / "photos")
@@ -131,14 +115,11 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path):
 
 def test_a_process_keeps_its_state_when_it_is_told_to_stop(tmp_path):
     own = job(tmp_path, "data.train_species=1000")  # an epoch of 125 steps
-    with Processes() as processes:
-        errors = []
-        waiting = threading.Thread(target=lambda: errors.append(_error(processes, own)))
-        waiting.start()
+    with ThreadPoolExecutor() as pool, Processes() as processes:
+        running = pool.submit(processes, own)
         _wait_for(own.folder / "metrics.jsonl")
         processes.stop()
-        waiting.join()
-    assert "ended with status" in errors[0]
+    assert "ended with status" in str(running.exception())
     lines = (own.folder / "metrics.jsonl").read_text().splitlines()
     saved = checkpoint.newest(own.folder / "checkpoints")
     assert saved.step == max(json.loads(line)["step"] for line in lines)
@@ -157,14 +138,6 @@ def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):
     broken = job(tmp_path, "data.pixels=1")
     with Processes() as processes, pytest.raises(ConfigError, match="pixels"):
         processes(broken)
-
-
-def _error(processes, own):
-    try:
-        processes(own)
-    except ConfigError as error:
-        return str(error)
-    return "none"
 
 
 def _wait_for(path, seconds=60):

@@ -6,7 +6,7 @@ import pytest
 from pcme import scores
 from pcme.embedding import Gaussian
 from pcme.evaluation import open_run, retrieval
-from pcme.reproduce import names, registry
+from pcme.reproduce import registry
 from pcme.reproduce.base import OWN, PAPER_SCORE, Measurement, Scoring
 from pcme.reproduce.measures import measure
 from tests.reproduce.tiny import SETUP
@@ -86,7 +86,7 @@ def test_bins_hold_all_queries(gaussians):
 def test_every_column_of_every_experiment_is_measured(gaussians):
     """Of those that can be made here; a metric that nothing gives would be a KeyError later."""
     asked = {}
-    for name in names():
+    for name in registry.names():
         if "aviary" in registry.get(name).setups:
             for table in registry.create(name).tables(SETUP):
                 for column in table.columns:

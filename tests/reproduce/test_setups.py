@@ -5,8 +5,7 @@ import json
 import pytest
 
 from pcme import recipes
-from pcme.errors import ConfigError
-from pcme.reproduce.setups import SETUPS, find_setup
+from pcme.reproduce.setups import SETUPS
 
 
 def test_a_row_gets_the_parameters_of_the_setup_that_its_method_has():
@@ -17,10 +16,7 @@ def test_a_row_gets_the_parameters_of_the_setup_that_its_method_has():
     shared = {"positives": "diagonal", "attention_hidden": 128}
     assert pvse == mu == shared
     assert pcme == {**shared, "kl_weight": 0.064} == recipes.get("cub-effnet").method.params
-
-
-def test_what_a_row_says_of_its_method_goes_before_what_the_setup_says():
-    cub = SETUPS["cub"]
+    # What a row says of its method goes before what the setup says.
     assigned = cub.assignments({"kind": "pcme", "kl_weight": 0.0}, ("dim=8",), quick=True)
     assert json.loads(assigned[0].removeprefix("method="))["kl_weight"] == 0.0
     assert assigned[1:] == [*cub.quick, "dim=8"]
@@ -48,8 +44,3 @@ def test_commands_ask_for_what_has_to_be_brought():
     assert "--set" not in SETUPS["coco"].command("table3", quick=True)
     changed = SETUPS["coco"].command("table3", seeds=2, changes=["dim=8", "words={}"])
     assert changed.endswith("--data-root PATH --seeds 2 --set dim=8 --set 'words={}'")
-
-
-def test_an_unknown_setup_is_named():
-    with pytest.raises(ConfigError, match="aviary, cub, coco"):
-        find_setup("flickr")

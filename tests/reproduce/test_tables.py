@@ -70,12 +70,9 @@ def test_verdicts(values, verdict):
     assert Difference("", values, 1.0).verdict == verdict
 
 
-def test_a_result_is_read_back_as_it_was_written(tmp_path):
+def test_a_result_is_read_back_as_it_was_written_and_named_by_its_world_and_length(tmp_path):
     write(RESULT, tmp_path / "result.json")
     assert read(tmp_path / "result.json") == RESULT
     assert record(RESULT)["tables"][0]["rows"][0]["values"][1] == (None, None)
-
-
-def test_the_name_tells_the_world_and_its_length():
     assert RESULT.name == "aviary-quick-table9"
     assert replace(RESULT, quick=False).name == "aviary-table9"

@@ -1,27 +1,15 @@
 import pytest
 
 from pcme.showcase import gather
-from pcme.training import train
-from tests.training.trained import SHORT
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory):
-    """A tiny run with a sigma."""
-    folder = tmp_path_factory.mktemp("runs") / "tiny"
-    train(SHORT.changed(["seed=3"]), folder)
-    return folder
+def report(sigma_run):
+    """All that is known of a run with σ."""
+    return gather(sigma_run, split="val")
 
 
 @pytest.fixture(scope="session")
-def pointed_run(tmp_path_factory):
-    """A tiny run without a sigma, whose score is no probability."""
-    folder = tmp_path_factory.mktemp("runs") / "pointed"
-    train(SHORT.changed(['method={"kind": "infonce"}']), folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def report(run):
-    """All that is known of the first."""
-    return gather(run, split="val")
+def points_report(points_run):
+    """All that is known of a run without σ, whose score is no probability."""
+    return gather(points_run, split="val")

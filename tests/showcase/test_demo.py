@@ -1,16 +1,12 @@
 """The demo trains, judges on unseen species and searches; what it says of the truth is true."""
 
-import json
 import sys
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 from pcme import recipes
-from pcme.cli import app
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.text.tokens import tokenise
 from pcme.errors import ConfigError
@@ -19,17 +15,14 @@ from pcme.showcase import demo
 from pcme.showcase.searches import by_captions
 from pcme.training import Reporter
 from pcme.uncertainty import Confidence
-from tests.helpers import picture
+from tests.helpers import picture, record
 
 TINY = recipes.get("aviary-tiny")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield demo.run(TINY, tmp_path_factory.mktemp("demo") / "run")
-    torch.set_num_threads(threads)
+def found(tmp_path_factory, one_thread):
+    return demo.run(TINY, tmp_path_factory.mktemp("demo") / "run")
 
 
 def test_it_searches_for_something_rare_something_common_and_something_absent(found):
@@ -62,18 +55,24 @@ def test_the_sheet_has_a_glyph_for_every_letter(found):
     assert all(search.summary.isascii() for search in found.searches)
 
 
-def test_a_finished_run_is_taken_as_it_is(found):
+def test_a_finished_run_is_taken_as_it_is_with_progress(found):
+    tasks = set()
+
+    class Watched(Reporter):
+        def progress(self, task, done, total, /):
+            tasks.add(task)
+
     before = (found.folder / "weights.safetensors").read_bytes()
-    again = demo.run(TINY, found.folder)
+    again = demo.run(TINY, found.folder, reporter=Watched())
     assert (found.folder / "weights.safetensors").read_bytes() == before
     assert again.figures == found.figures
+    assert {"images", "captions"} <= tasks
 
 
 def test_demo_report_and_search_give_one_answer(found):
     shown = by_captions(open_run(found.folder), Confidence.load(found.folder))[-1]
     (demonstrated,) = [search for search in found.searches if search.text == shown.text]
-    line = ["search", str(found.folder / demo.INDEX), shown.text, "--k", "6", "--json"]
-    answer = json.loads(CliRunner().invoke(app, line).stdout)
+    answer = record("search", found.folder / demo.INDEX, shown.text, "--k", "6")
     assert [hit["id"] for hit in answer["hits"]] == demonstrated.hits.ids
     assert [hit.id for hit in shown.hits] == demonstrated.hits.ids
     ps = [hit.match_probability for hit in demonstrated.hits]
@@ -101,14 +100,3 @@ def test_a_missing_library_is_named_before_training(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r"pip install 'pcme\[index\]'"):
         demo.run(TINY, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_embedding_and_calibrating_have_progress(found):
-    tasks = set()
-
-    class Watched(Reporter):
-        def progress(self, task, done, total, /):
-            tasks.add(task)
-
-    demo.run(TINY, found.folder, reporter=Watched())
-    assert {"images", "captions"} <= tasks

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pcme import recipes
-from pcme.showcase import gather
+from pcme.evaluation import evaluate
 from pcme.showcase.gather import _beside, _training
 from tests.training.trained import SHORT
 
@@ -17,20 +17,16 @@ def test_all_analyses_that_fit_are_there_and_the_others_are_named(report):
     assert report.left_out == ()
 
 
-def test_a_run_without_sigma_has_what_it_can_have(pointed_run):
-    report = gather(pointed_run, split="val")
-    assert [figure.name for figure in report.figures] == ["toy"]
-    assert any("needs a sigma" in text for text in report.left_out)
-    assert not report.probability
-    assert not report.has_sigma
-    assert report.captions[0].expected is None
+def test_a_run_without_sigma_has_what_it_can_have(points_report):
+    assert [figure.name for figure in points_report.figures] == ["toy"]
+    assert any("needs a sigma" in text for text in points_report.left_out)
+    assert not points_report.probability
+    assert not points_report.has_sigma
+    assert points_report.captions[0].expected is None
 
 
-def test_figures_are_those_of_evaluate(report, run):
-    from pcme.evaluation import evaluate
-
-    expected = evaluate(run, split="val").results[0]
-    assert report.evaluation.record() == expected.record()
+def test_figures_are_those_of_evaluate(report, sigma_run):
+    assert report.evaluation.record() == evaluate(sigma_run, split="val").results[0].record()
 
 
 @pytest.mark.parametrize(
@@ -40,10 +36,9 @@ def test_figures_are_those_of_evaluate(report, run):
         SHORT.changed(["seed=3"]),
         SHORT.changed(['method={"kind": "pcme-mu", "scale": 20}', "train_split=val"]),
     ],
-    ids=["plain", "seed", "method"],
 )
 def test_the_command_trains_the_same_recipe(recipe):
-    words = shlex.split(_training(recipe, "mine"))
+    words = shlex.split(_training(recipe, "runs/mine"))
     assert words[:2] == ["pcme", "train"]
     changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
     seed = [f"seed={words[i + 1]}" for i, word in enumerate(words) if word == "--seed"]
@@ -52,7 +47,7 @@ def test_the_command_trains_the_same_recipe(recipe):
 
 def test_a_recipe_of_ones_own_is_trained_from_its_file():
     own = recipes.get("aviary").changed(["name=mine"])
-    assert _training(own, "x") == "pcme train runs/x/recipe.json --out runs/x"
+    assert _training(own, "runs/x") == "pcme train runs/x/recipe.json --out runs/x"
 
 
 def test_the_papers_values_stand_beside_its_own_splits(report):

@@ -8,7 +8,7 @@ import pytest
 
 from pcme.analysis import Number
 from pcme.errors import ConfigError
-from pcme.showcase import gather, page, require_writable, write_page
+from pcme.showcase import page, require_writable, write_page
 
 
 class Seen(HTMLParser):
@@ -82,9 +82,8 @@ def test_what_data_say_is_escaped(report):
     assert "script" not in seen.tags
 
 
-def test_a_run_without_sigma_has_a_page(pointed_run):
-    seen = read(page(gather(pointed_run, split="val")))
-    assert "Left out:" in " ".join(seen.text)
+def test_a_run_without_sigma_has_a_page(points_report):
+    assert "Left out:" in " ".join(read(page(points_report)).text)
 
 
 def test_it_is_written_whole_or_not_at_all(report, tmp_path):

@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from pcme import analysis
 from pcme.evaluation.open_run import open_run
-from pcme.showcase.searches import by_captions, by_images
+from pcme.showcase.searches import ShownHit, _of_different_texts, by_captions, by_images
 from pcme.uncertainty.calibrate import calibrate
 from tests.models import untrained
 
 
 @pytest.fixture(scope="module")
-def subject(run):
-    return analysis.open_run(run, split="val")
+def subject(sigma_run):
+    return open_run(sigma_run, split="val")
 
 
 def test_hits_are_the_best_of_the_gallery_with_their_probability(subject):
@@ -53,16 +52,17 @@ def test_an_image_finds_captions_of_different_texts(subject):
         texts = [hit.text for hit in search.hits]
         assert len(set(texts)) == len(texts) == 5
         assert search.picture.startswith("data:image/jpeg;base64,")
+    hits = [ShownHit(name, None, text, 0.5, relevant=True) for name, text in zip("abcd", "xyxz", strict=True)]
+    assert [hit.id for hit in _of_different_texts(hits)] == ["a", "b", "d"]
 
 
 def test_no_more_queries_than_there_are(subject):
-    images = len(subject.embedded.dataset.images)
-    assert len(by_images(subject, None, count=10 * images)) == images
+    assert len(by_images(subject, None, count=1000)) == len(subject.embedded.dataset.images)
 
 
-def test_probabilities_are_calibrated_where_a_confidence_is_given(subject, run):
+def test_probabilities_are_calibrated_where_a_confidence_is_given(subject, sigma_run):
     """The page once showed the model's own p beside a confidence.json (defect 6)."""
-    confidence = calibrate(run, subject.dataset).confidence
+    confidence = calibrate(sigma_run, subject.dataset).confidence
     raw = by_captions(subject, None, count=3)
     calibrated = by_captions(subject, confidence, count=3)
     for before, after in zip(raw, calibrated, strict=True):

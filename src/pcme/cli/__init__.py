@@ -1,39 +1,51 @@
 """The command line: each verb is a thin call into the public API.
 
-Results go to stdout, everything else to stderr. Exit status 0: done; 2: something you can fix, and
-the message says how; 1: our fault. Nothing heavy is imported up here, so that ``pcme --help`` is
-quick: a verb imports what it needs when it runs.
+Results go to stdout, everything else to stderr. Exit status 0: done; 2: something you can fix, and the message says
+how; 1: our fault. A verb imports what it needs when it runs, so that ``pcme --help`` is quick.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from pcme import __version__
-from pcme.cli import (
-    analyze,
-    calibrate,
-    compare,
-    data,
-    demo,
-    embed,
-    evaluate,
-    imports,
-    index,
-    listing,
-    report,
-    reproduce,
-    search,
-    train,
-)
+from pcme.cli import data, index, listing
+from pcme.cli.analyze import analyze
+from pcme.cli.calibrate import calibrate
+from pcme.cli.compare import compare
+from pcme.cli.demo import demo
+from pcme.cli.embed import embed
+from pcme.cli.evaluate import evaluate
+from pcme.cli.imports import import_checkpoint
 from pcme.cli.output import Json, print_json
+from pcme.cli.report import report
+from pcme.cli.reproduce import reproduce
+from pcme.cli.search import search
+from pcme.cli.train import show, train
 from pcme.core import plugins
 from pcme.errors import PcmeError
 
-__all__ = ["app", "main"]
+VERBS: dict[Callable[..., None], str] = {
+    train: "pcme train aviary --out runs/aviary",
+    show: "pcme show aviary-tiny --diff aviary",
+    evaluate: "pcme evaluate runs/aviary · pcme evaluate runs/cub --split seen --scores all",
+    analyze: "pcme analyze runs/aviary all · pcme analyze runs/cub bins --set bins=5",
+    compare: "pcme compare runs/mu runs/aviary --metric recall@1",
+    calibrate: "pcme calibrate runs/aviary aviary",
+    report: "pcme report runs/aviary --out report.html",
+    reproduce: "pcme reproduce table2 --quick · pcme reproduce all --data cub --data-root CUB",
+    embed: "pcme embed runs/aviary photos/ --out photos.parquet",
+    search: "pcme search birds 'a small red bird' --k 5 · "
+    "pcme search birds photo.jpg --where \"year > 2015 AND place = 'Oslo'\" · "
+    "pcme search birds 'a red bird' --and 'near water' --not 'a long tail'",
+    demo: "pcme demo --out runs/demo",
+    import_checkpoint: "pcme import-checkpoint pcme_coco.pth --out models/coco",
+}
+"""{verb: its examples}, in the order of --help."""
 
 
 class _Verbs(TyperGroup):
@@ -63,17 +75,9 @@ app = typer.Typer(
 app.add_typer(listing.app, name="list")
 app.add_typer(data.app, name="data", help="List, check and look at datasets.")
 app.add_typer(index.app, name="index", help="Make, fill, check and tune a search index.")
-train.register(app)
-evaluate.register(app)
-analyze.register(app)
-compare.register(app)
-calibrate.register(app)
-report.register(app)
-reproduce.register(app)
-embed.register(app)
-search.register(app)
-demo.register(app)
-imports.register(app)
+for _verb, _examples in VERBS.items():
+    _title = "Examples" if " · " in _examples else "Example"
+    app.command(epilog=f"[bold]{_title}:[/bold] {_examples}")(_verb)
 
 
 @app.callback()

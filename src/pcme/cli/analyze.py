@@ -14,16 +14,10 @@ from pcme.core.progress import named
 from pcme.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pcme.analysis import Analysis, Number, Result, Subject
+    from pcme.analysis import Analysis, Number, Subject
 
 
 ALL = "all"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    examples = "pcme analyze runs/aviary all · pcme analyze runs/cub bins --set bins=5"
-    app.command(epilog=f"[bold]Examples:[/bold] {examples}")(analyze)
 
 
 def analyze(
@@ -59,14 +53,17 @@ def analyze(
         folder = ensure_folder(out or run / "analysis" / split, "the results' folder")
         about = {"run": str(run), "split": split, "method": subject.model.recipe.method.kind}
         results, files = {}, {}
-        for name, one in chosen.items():  # each is written before the next may fail
-            results[name] = one.compute(subject, named(progress, name))
+        for name, each in chosen.items():  # each is written before the next may fail
+            results[name] = each.compute(subject, named(progress, name))
             analysis.write(folder / f"{name}.json", name, results[name], about)
             files[name] = [folder / f"{name}.json"]
             if not numbers_only:
-                files[name] += plots.save(one.figure(results[name], subject), folder / name)
+                files[name] += plots.save(each.figure(results[name], subject), folder / name)
     if as_json:
-        records = [_record(name, results[name], files[name]) for name in results]
+        records = [
+            {"analysis": name, "numbers": list(map(asdict, result.numbers())), "files": list(map(str, files[name]))}
+            for name, result in results.items()
+        ]
         print_json({**about, "out": str(folder), "analyses": records})
     else:
         for name, result in results.items():
@@ -84,36 +81,24 @@ def _chosen(what: list[str], subject: Subject, changes: list[str]) -> dict[str, 
         raise ConfigError(
             f"--set: changes one analysis, got {', '.join(what)}. Name it alone, as in: bins --set bins=5."
         )
-    if what == [ALL]:
-        return {name: analysis.create(name) for name in _fitting(subject)}
-    for name in what:
-        analysis.require(name, subject)
-    return {name: analysis.configured(name, changes) for name in what}
-
-
-def _fitting(subject: Subject) -> list[str]:
-    """All analyses that the run allows; the others are named with the reason."""
-    from pcme import analysis
-
-    for name in analysis.names():
-        if (why := analysis.create(name).obstacle(subject)) is not None:
-            typer.echo(f"left out: {name} {why}", err=True)
-    return analysis.applicable(subject)
+    if what != [ALL]:
+        for name in what:
+            analysis.require(name, subject)
+        return {name: analysis.configured(name, changes) for name in what}
+    every = {name: analysis.create(name) for name in analysis.names()}
+    obstacles = {name: each.obstacle(subject) for name, each in every.items()}
+    for name, obstacle in obstacles.items():
+        if obstacle is not None:
+            typer.echo(f"left out: {name} {obstacle}", err=True)
+    return {name: each for name, each in every.items() if obstacles[name] is None}
 
 
 def _print_numbers(name: str, numbers: tuple[Number, ...]) -> None:
     """Print a table; a meaning that several numbers share is printed once."""
     typer.echo()
-    rows, said = [], ""
+    rows, last = [], ""
     for number in numbers:
-        meaning = "" if number.meaning == said else f" ({number.meaning})"
-        between = " to ".join(number.ends or ())
-        rows.append((number.shown, between, f"{number.name}{meaning}"))
-        said = number.meaning
+        meaning = "" if number.meaning == last else f" ({number.meaning})"
+        rows.append((number.shown, " to ".join(number.ends or ()), f"{number.name}{meaning}"))
+        last = number.meaning
     print_table(("value", "95 % interval", name), rows)
-
-
-def _record(name: str, result: Result, files: list[Path]) -> dict[str, object]:
-    """The record that --json prints of one analysis; its file has the rest."""
-    numbers = [asdict(number) for number in result.numbers()]
-    return {"analysis": name, "numbers": numbers, "files": [str(path) for path in files]}

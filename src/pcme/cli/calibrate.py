@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, Workers, print_json, print_table, progress_bars
+from pcme.cli.output import Json, Workers, print_outcome, print_table, progress_bars
 
 if TYPE_CHECKING:
     from pcme.uncertainty import CalibrationReport
-    from pcme.uncertainty.calibrate import Calibrated
 
 SHOWN = (100, 90, 80, 50)
 """Coverages, in per cent, at which the risk is shown."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme calibrate runs/aviary aviary")(calibrate)
 
 
 def calibrate(
@@ -49,25 +43,17 @@ def calibrate(
     problems = Problems()
     dataset = find(data).load(split, problems)
     with progress_bars() as progress:
-        found = run(
+        calibrated = run(
             model, dataset, method=method, false_alarm=false_alarm, problems=problems,
             workers=workers, progress=progress,
         )  # fmt: skip
-    path = found.confidence.save(out or model)
-    if as_json:
-        print_json({"out": str(path), **_record(found), "problems": problems.record()})
-        return
-    _print_report(found.report)
-    typer.echo(f"\n{_reach(found)}")
-    typer.echo(f"wrote {path}")
-    if problems:
-        typer.echo(problems.summary(), err=True)
-
-
-def _record(found: Calibrated) -> dict[str, object]:
-    presence = found.confidence.presence
-    return {
-        "basis": asdict(found.confidence.basis),
+    presence, path = calibrated.confidence.presence, calibrated.confidence.save(out or model)
+    if not as_json:
+        _print_report(calibrated.report)
+    reach = "any number of" if presence.reach() == float("inf") else f"about {presence.reach():,.0f}"
+    record = {
+        "out": str(path),
+        "basis": asdict(calibrated.confidence.basis),
         "answerable": {
             "threshold": presence.threshold(),
             "gallery": presence.gallery,
@@ -75,52 +61,36 @@ def _record(found: Calibrated) -> dict[str, object]:
             "false_alarm": presence.false_alarm,
             "reach": presence.reach(),
         },
-        "report": asdict(found.report),
+        "report": asdict(calibrated.report),
     }
+    text = f"\nThe share of false alarms is held among up to {reach} items.\nwrote {path}"
+    print_outcome(record, text, problems, as_json=as_json)
 
 
 def _print_report(report: CalibrationReport) -> None:
-    title = f"assessed on {report.captions:,} captions, {report.images:,} images"
-    print_table((title, "raw", "calibrated"), _qualities(report))
-    typer.echo()
-    print_table(
-        (f"best p ≥ {report.threshold:.4f} is answered", "AUROC", "answered", "false alarms"), _separations(report)
-    )
-    typer.echo()
-    print_table(("wrong first hits, %", *(f"of {p} %" for p in SHOWN), "mean"), _risks(report))
-
-
-def _reach(found: Calibrated) -> str:
-    reach = found.confidence.presence.reach()
-    number = "any number of" if reach == float("inf") else f"about {reach:,.0f}"
-    return f"The share of false alarms is held among up to {number} items."
-
-
-def _qualities(report: CalibrationReport) -> list[tuple[str, str, str]]:
     raw, mapped = report.raw, report.calibrated
-    names = {
-        "error": "calibration error, all pairs",
-        "first_error": "calibration error, first hits",
-        "log_loss": "log loss, nats per pair",
-    }
-    rows = [(text, f"{getattr(raw, name):.4f}", f"{getattr(mapped, name):.4f}") for name, text in names.items()]
-    sums = (f"{report.raw_expected:.3f}", f"{report.expected:.3f}")
-    return [*rows, ("Σ p per match", *sums)]
-
-
-def _separations(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
-    kinds = {"its own matches removed": report.removed, "matches nothing here": report.unmatched}
-    return [
+    title = f"assessed on {report.captions:,} captions, {report.images:,} images"
+    qualities = [
+        ("calibration error, all pairs", f"{raw.error:.4f}", f"{mapped.error:.4f}"),
+        ("calibration error, first hits", f"{raw.first_error:.4f}", f"{mapped.first_error:.4f}"),
+        ("log loss, nats per pair", f"{raw.log_loss:.4f}", f"{mapped.log_loss:.4f}"),
+        ("Σ p per match", f"{report.raw_expected:.3f}", f"{report.expected:.3f}"),
+    ]
+    print_table((title, "raw", "calibrated"), qualities)
+    typer.echo()
+    title = f"best p ≥ {report.threshold:.4f} is answered"
+    separations = {"its own matches removed": report.removed, "matches nothing here": report.unmatched}
+    rows = [
         (text, f"{s.auroc:.3f}", f"{100 * s.recall:.1f} %", f"{100 * s.false_alarm:.1f} %")
-        for text, s in kinds.items()
+        for text, s in separations.items()
         if s is not None
     ]
-
-
-def _risks(report: CalibrationReport) -> list[tuple[str, ...]]:
-    kinds = {"the least p refused": report.by_p, "the largest σ refused": report.by_sigma}
-    return [
-        (text, *(f"{100 * risk.curve.covering(percent / 100).risk:.2f}" for percent in SHOWN), f"{100 * risk.area:.2f}")
-        for text, risk in kinds.items()
+    print_table((title, "AUROC", "answered", "false alarms"), rows)
+    typer.echo()
+    refusals = {"the least p refused": report.by_p, "the largest σ refused": report.by_sigma}
+    risks = [
+        (text, *(f"{100 * risk.curve.covering(share / 100).risk:.2f}" for share in SHOWN), f"{100 * risk.area:.2f}")
+        for text, risk in refusals.items()
         if risk is not None
     ]
+    print_table(("wrong first hits, %", *(f"of {share} %" for share in SHOWN), "mean"), risks)

@@ -12,17 +12,11 @@ import typer
 from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from pcme.evaluation import Comparison, Difference, Estimate
+    from pcme.evaluation import Comparison, Difference
     from pcme.evaluation.results import DirectionName
 
 
 DIRECTIONS: dict[DirectionName, str] = {"i2t": "images → captions", "t2i": "captions → images"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    example = "pcme compare runs/mu runs/aviary --metric recall@1"
-    app.command(epilog=f"[bold]Example:[/bold] {example}")(compare)
 
 
 def compare(
@@ -45,90 +39,68 @@ def compare(
     from pcme.evaluation import compare as run_comparison
 
     with progress_bars() as progress:
-        found = run_comparison(
+        comparison = run_comparison(
             runs, metric=metric, data_root=data_root, split=split, workers=workers, progress=progress
         )
     if as_json:
-        print_json(_record(found))
+        print_json(_record(comparison))
     else:
-        _print(found)
+        _print(comparison)
 
 
-def _record(found: Comparison) -> dict[str, Any]:
-    results = found.results.items()
+def _record(comparison: Comparison) -> dict[str, Any]:
+    results, metric = comparison.results, comparison.metric
     return {
-        "metric": found.metric,
-        "dataset": found.results[found.base].dataset,
-        "base": found.base,
+        "metric": metric,
+        "dataset": results[comparison.base].dataset,
+        "base": comparison.base,
         "runs": [
-            {
-                "run": name,
-                "score": result.score,
-                "i2t": _finite(result.i2t.metric(found.metric)),
-                "t2i": _finite(result.t2i.metric(found.metric)),
-            }
-            for name, result in results
+            {"run": run, "score": each.score, "i2t": each.i2t.metric(metric), "t2i": each.t2i.metric(metric)}
+            for run, each in results.items()
         ],
         "differences": [
             {
                 "run": each.run,
                 "direction": each.direction,
-                "difference": _finite(each.difference.value),
-                "interval": [_finite(each.difference.low), _finite(each.difference.high)],
+                "difference": each.difference.value,
+                "interval": [each.difference.low, each.difference.high],
                 "p": each.p,
                 "p_holm": each.adjusted,
             }
-            for each in found.differences
+            for each in comparison.differences
         ],
     }
 
 
-def _finite(value: float) -> float | None:
-    """None for NaN, which JSON does not have."""
-    return None if math.isnan(value) else value
-
-
-def _print(found: Comparison) -> None:
-    first = found.results[found.base]
-    typer.echo(f"{first.dataset}: {first.gallery:,} images, {first.queries:,} captions")
-    rows = [row for way, title in DIRECTIONS.items() for row in _rows(found, way, title)]
-    unit = "" if found.metric.endswith("rank") else ", %"
-    p = "p (Holm)" if len(found.results) > 2 else "p"
-    print_table(("run", found.metric + unit, "difference", "95 % interval", p), rows)
+def _print(comparison: Comparison) -> None:
+    base = comparison.results[comparison.base]
+    typer.echo(f"{base.dataset}: {base.gallery:,} images, {base.queries:,} captions")
+    unit = "" if comparison.metric.endswith("rank") else ", %"
+    p = "p (Holm)" if len(comparison.results) > 2 else "p"
+    print_table(("run", comparison.metric + unit, "difference", "95 % interval", p), _rows(comparison))
     typer.echo(
         "intervals and p are of these queries, whole classes (or images) drawn; they say nothing of other trainings"
     )
 
 
-def _rows(found: Comparison, way: DirectionName, title: str) -> Iterator[tuple[str, ...]]:
-    """A direction's title, then a line for each run."""
-    yield (title, "", "", "", "")
-    changes = {each.run: each for each in found.differences if each.direction == way}
-    for name, shown in _short_names(list(found.results)).items():
-        figure = found.results[name].direction(way).metric(found.metric)
-        yield (f"  {shown}", *_cells(figure, changes.get(name), found.metric))
+def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """Each direction's title, then a line for each run."""
+    last = {run: Path(run).name for run in comparison.results}
+    if len(set(last.values())) < len(last):  # the last part of each path does not tell them apart
+        last = {run: run for run in last}
+    for direction, title in DIRECTIONS.items():
+        yield (title, "", "", "", "")
+        changes = {each.run: each for each in comparison.differences if each.direction == direction}
+        for run, result in comparison.results.items():
+            value = result.direction(direction).metric(comparison.metric)
+            yield (f"  {last[run]}", *_cells(value, changes.get(run), comparison.metric))
 
 
-def _short_names(runs: list[str]) -> dict[str, str]:
-    """The last part of each path, where that tells them apart."""
-    last = {name: Path(name).name for name in runs}
-    return last if len(set(last.values())) == len(runs) else {name: name for name in runs}
-
-
-def _cells(figure: float, change: Difference | None, metric: str) -> tuple[str, str, str, str]:
+def _cells(value: float, change: Difference | None, metric: str) -> tuple[str, str, str, str]:
     factor = 1 if metric.endswith("rank") else 100
     if change is None:
-        return (f"{factor * figure:.2f}", "", "", "")
-    return (
-        f"{factor * figure:.2f}",
-        f"{factor * change.difference.value:+.2f}",
-        _interval(change.difference, factor),
-        f"{change.adjusted:.4f}",
-    )
-
-
-def _interval(span: Estimate, factor: int) -> str:
-    """A dash where a single class says nothing of others."""
-    if math.isnan(span.low):
-        return "–"
-    return f"[{factor * span.low:+.2f}, {factor * span.high:+.2f}]"
+        return (f"{factor * value:.2f}", "", "", "")
+    span = change.difference
+    # A single class says nothing of others.
+    interval = "–" if math.isnan(span.low) else f"[{factor * span.low:+.2f}, {factor * span.high:+.2f}]"
+    return f"{factor * value:.2f}", f"{factor * span.value:+.2f}", interval, f"{change.adjusted:.4f}"

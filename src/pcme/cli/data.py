@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import Json, Workers, print_json, print_table, progress_bars
+from pcme.cli.output import Json, Workers, print_json, print_outcome, print_table, progress_bars
 
 if TYPE_CHECKING:
-    from pcme.data import Dataset, Problems
+    from pcme.data import Dataset
     from pcme.data.check import SplitReport
 
 
@@ -30,23 +32,20 @@ def list_datasets(*, as_json: Json = False) -> None:
     """List the datasets that can be read, and what their folders must hold."""
     from pcme import data
 
-    columns = ("name", "aliases", "summary", "layout")
-    rows = [
-        (
-            name,
-            [alias for alias, target in data.registry.aliases().items() if target == name],
-            data.registry.summary(name),
-            data.registry.get(name).layout or "nothing: it is drawn",
-        )
+    records = [
+        {
+            "name": name,
+            "aliases": [alias for alias, target in data.registry.aliases().items() if target == name],
+            "summary": data.registry.summary(name),
+            "layout": data.registry.get(name).layout or "nothing: it is drawn",
+        }
         for name in data.names()
     ]
     if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        print_json(records)
         return
-    print_table(
-        ("name", "what it is and what its folder holds"),
-        [(name, f"{summary}\n  {layout}\n") for name, _, summary, layout in rows],
-    )
+    rows = [(str(each["name"]), f"{each['summary']}\n  {each['layout']}\n") for each in records]
+    print_table(("name", "what it is and what its folder holds"), rows)
 
 
 @app.command(epilog="[bold]Examples:[/bold] pcme data check aviary · pcme data check photos/ --strict")
@@ -59,19 +58,23 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Read a dataset as training would: decode every image, count, and name what is wrong."""
-    from pcme.data import Problems, find
+    from pcme.data import Problems, find, registry
     from pcme.data.check import check_split
 
     dataset, problems = find(where), Problems(strict=strict)
+    name, parameters = registry.name_of(type(dataset)), {key: str(value) for key, value in vars(dataset).items()}
     _quiet_pillow()
     with progress_bars() as progress:
         reports = [
-            check_split(dataset, name, problems, workers=workers, progress=progress) for name in _chosen(dataset, split)
+            check_split(dataset, part, problems, workers=workers, progress=progress) for part in _chosen(dataset, split)
         ]
     if as_json:
-        print_json(_record(dataset, reports, problems))
-    else:
-        _print_reports(dataset, reports, problems)
+        splits = [asdict(report) for report in reports]
+        print_json({"dataset": name, "parameters": parameters, "splits": splits, "problems": problems.record()})
+        return
+    typer.echo(f"{name} ({', '.join(f'{key}={value}' for key, value in parameters.items())})")
+    print_table(("split", "holds"), [(report.split, _described(report)) for report in reports])
+    typer.echo(problems.summary() or "no problems")
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png")
@@ -99,12 +102,8 @@ def preview(
             progress("reading", done, len(names))
         sheet = contact_sheet(loaded, problems, images=images, columns=columns, seed=seed)
     save_sheet(sheet, out)
-    if as_json:
-        print_json({"out": str(out), "splits": names, "problems": problems.record()})
-        return
-    typer.echo(f"wrote {out} ({sheet.width} x {sheet.height})")
-    if problems:
-        typer.echo(problems.summary(), err=True)
+    text = f"wrote {out} ({sheet.width} x {sheet.height})"
+    print_outcome({"out": str(out), "splits": names}, text, problems, as_json=as_json)
 
 
 def _chosen(dataset: Dataset, splits: list[str] | None) -> list[str]:
@@ -112,43 +111,17 @@ def _chosen(dataset: Dataset, splits: list[str] | None) -> list[str]:
 
 
 def _quiet_pillow() -> None:
-    """Flaws of metadata are Pillow's warnings; what is really wrong is in the summary."""
-    import warnings
-
+    """Ignore Pillow's warnings, which are of flawed metadata; the summary has the problems."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
-
-
-def _record(dataset: Dataset, reports: list[SplitReport], problems: Problems) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return {
-        "dataset": _name(dataset),
-        "parameters": {key: str(value) for key, value in vars(dataset).items()},
-        "splits": [asdict(report) for report in reports],
-        "problems": problems.record(),
-    }
-
-
-def _print_reports(dataset: Dataset, reports: list[SplitReport], problems: Problems) -> None:
-    parameters = ", ".join(f"{key}={value}" for key, value in vars(dataset).items())
-    typer.echo(f"{_name(dataset)} ({parameters})")
-    print_table(("split", "holds"), [(report.split, _described(report)) for report in reports])
-    typer.echo(problems.summary() or "no problems")
-
-
-def _name(dataset: Dataset) -> str:
-    from pcme.data import names, registry
-
-    return next(name for name in names() if registry.get(name) is type(dataset))
 
 
 def _described(report: SplitReport) -> str:
     """Two or three lines about a split."""
     published = "" if report.listed is None else f" (of {report.listed:,} published)"
+    per_image, per_caption = _range(report.captions_per_image), _range(report.multiplicity)
     lines = [
         f"{report.images:,} images{published}, {_decoded(report)}",
-        f"{report.captions:,} captions, {_range(report.captions_per_image)} an image; images a "
-        f"caption fits: {_range(report.multiplicity)}",
+        f"{report.captions:,} captions, {per_image} an image; images a caption fits: {per_caption}",
     ]
     counts = {"classes": report.classes, "labels": report.labels, "images without a label": report.unlabelled}
     kinds = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)

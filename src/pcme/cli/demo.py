@@ -11,7 +11,6 @@ import typer
 from pcme.cli.output import Json, print_json, print_table
 
 if TYPE_CHECKING:
-    from pcme.showcase.demo import Demo
     from pcme.showcase.searches import Search
 
 
@@ -26,12 +25,7 @@ FIGURES = {
     "sigma~unknown": ("σ of a caption against words erased", "Spearman"),
     "sigma~erased": ("σ of an image against pixels erased", "Spearman"),
 }
-"""What is shown of the figures, in this order."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme demo --out runs/demo")(demo)
+"""{measure against the truth: (its name, how to read it)}, in the order of the table."""
 
 
 def demo(
@@ -50,49 +44,29 @@ def demo(
 
     begin = time.monotonic()
     with training_bar() as reporter:
-        found = run(recipes.get(recipe), out, reporter=reporter)
-    minutes = (time.monotonic() - begin) / 60
+        outcome = run(recipes.get(recipe), out, reporter=reporter)
+    minutes, figures = (time.monotonic() - begin) / 60, outcome.figures
     if as_json:
-        print_json(_record(found, minutes))
+        searches = [_record(search) for search in outcome.searches]
+        paths = {"run": str(outcome.folder), "sheet": str(outcome.sheet)}
+        print_json({**paths, "minutes": round(minutes, 2), "figures": figures, "searches": searches})
         return
-    print_table((f"unseen species, {found.images:,} images", "", ""), _rows(found))
-    for search in found.searches:
-        typer.echo()
-        _print_search(search)
-    typer.echo(f"\nwrote {out} (the run) and {found.sheet} (what was found), {minutes:.1f} minutes")
+    rows = [(text, f"{figures[name]:.3f}", note) for name, (text, note) in FIGURES.items() if name in figures]
+    print_table((f"unseen species, {outcome.images:,} images", "", ""), rows)
+    for search in outcome.searches:
+        pairs = zip(search.hits, search.relevant, strict=True)
+        hits = [f"{hit.match_probability:.3f} {'fits' if relevant else 'no'}" for hit, relevant in pairs]
+        typer.echo(f"\n“{search.text}”\n  {search.summary}\n  {'  '.join(hits)}")
+    typer.echo(f"\nwrote {out} (the run) and {outcome.sheet} (what was found), {minutes:.1f} minutes")
     typer.echo(f"search on with: pcme search {out / 'index'} 'a small red bird'")
 
 
-def _rows(found: Demo) -> list[tuple[str, str, str]]:
-    return [
-        (text, f"{found.figures[name]:.3f}", note) for name, (text, note) in FIGURES.items() if name in found.figures
-    ]
-
-
-def _print_search(search: Search) -> None:
-    typer.echo(f"“{search.text}”")
-    typer.echo(f"  {search.summary}")
-    pairs = zip(search.hits, search.relevant, strict=True)
-    hits = [f"{hit.match_probability:.3f} {'fits' if right else 'no'}" for hit, right in pairs]
-    typer.echo(f"  {'  '.join(hits)}")
-
-
-def _record(found: Demo, minutes: float) -> dict[str, object]:
-    return {
-        "run": str(found.folder),
-        "sheet": str(found.sheet),
-        "minutes": round(minutes, 2),
-        "figures": found.figures,
-        "searches": [_search_record(search) for search in found.searches],
-    }
-
-
-def _search_record(search: Search) -> dict[str, object]:
+def _record(search: Search) -> dict[str, object]:
     query = search.hits.query
     triples = zip(search.rows, search.hits, search.relevant, strict=True)
     return {
         "caption": search.text,
-        "hits": [{"image": i, "p": hit.match_probability, "true": right} for i, hit, right in triples],
+        "hits": [{"image": row, "p": hit.match_probability, "true": relevant} for row, hit, relevant in triples],
         "expected": query.expected_matches,
         "matches": search.matches,
         "wider": None if query.percentile is None else query.percentile / 100,

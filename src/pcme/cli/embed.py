@@ -8,12 +8,7 @@ from typing import Annotated
 import typer
 
 from pcme.cli.index import Kinds, Splits, Strict
-from pcme.cli.output import Json, print_json, progress_bars
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme embed runs/aviary photos/ --out photos.parquet")(embed)
+from pcme.cli.output import Json, print_outcome, progress_bars
 
 
 def embed(
@@ -39,9 +34,5 @@ def embed(
     sources = parse_items(items, kind, split or (), problems)
     with progress_bars() as progress:
         count = embed_to(out, encoder, sources, problems, progress)
-    if as_json:
-        print_json({"out": str(out), "rows": count, "problems": problems.record()})
-        return
-    typer.echo(f"wrote {out} ({count:,} embeddings of {encoder.model.recipe.dim:,} dimensions)")
-    if problems:
-        typer.echo(problems.summary(), err=True)
+    text = f"wrote {out} ({count:,} embeddings of {encoder.model.recipe.dim:,} dimensions)"
+    print_outcome({"out": str(out), "rows": count}, text, problems, as_json=as_json)

@@ -36,12 +36,6 @@ NAMES = {
 RANKS = ("median_rank", "mean_rank")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    examples = "pcme evaluate runs/aviary · pcme evaluate runs/cub --split seen --scores all"
-    app.command(epilog=f"[bold]Examples:[/bold] {examples}")(evaluate)
-
-
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     *,
@@ -73,28 +67,29 @@ def evaluate(
         records = [result.record() for result in report.results]
         print_json(records if len(records) > 1 else records[0])
         return
-    _print_report(report)
-    if out is not None:
-        typer.echo(f"wrote {out}")
-
-
-def _print_report(report: EvaluationReport) -> None:
     first = report.results[0]
     typer.echo(f"{first.dataset}: {first.gallery:,} images, {first.queries:,} captions")
     if len(report.results) == 1:
         _print_one(first)
     else:
         _print_several(report)
+    if out is not None:
+        typer.echo(f"wrote {out}")
 
 
 def _print_one(result: Evaluation) -> None:
     """Every metric of one score, in both directions."""
     from pcme.evaluation import intervals
 
-    ways = [(way.metrics, intervals(way)) for way in (result.i2t, result.t2i)]
-    names = list(dict.fromkeys(name for figures, _ in ways for name in figures))
-    rows = [(_title(name), *(_cell(name, figures, spans) for figures, spans in ways)) for name in names]
-    print_table((f"by {_described(result)}", "images → captions", "captions → images"), rows)
+    directions = [(each.metrics, intervals(each)) for each in (result.i2t, result.t2i)]
+    names = list(dict.fromkeys(name for metrics, _ in directions for name in metrics))
+    rows = [(_title(name), *(_cell(name, metrics, spans) for metrics, spans in directions)) for name in names]
+    parameters = ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in result.parameters.items()
+    )
+    score = f"{result.score} ({parameters})" if parameters else result.score
+    print_table((f"by {score}", "images → captions", "captions → images"), rows)
     typer.echo(f"RSUM of both ways: {result.rsum:.1f}")
     typer.echo("in %, but for ranks and RSUM; in brackets the 95 % interval over queries")
 
@@ -106,24 +101,16 @@ def _print_several(report: EvaluationReport) -> None:
     shown = ("r_precision", "recall@1")
     rows = []
     for result, cost in zip(report.results, report.costs, strict=True):
-        ways = [(way.metrics, intervals(way, shown)) for way in (result.i2t, result.t2i)]
-        cells = [_short(figures[name], spans[name]) for figures, spans in ways for name in shown]
+        directions = [(each.metrics, intervals(each, shown)) for each in (result.i2t, result.t2i)]
+        cells = [_short(metrics[name], spans[name]) for metrics, spans in directions for name in shown]
         work = "–" if cost.work is None else f"{cost.work:,}"
         rows.append((result.score, *cells, f"{cost.numbers:,}", f"{cost.bytes:,}", work))
-    columns = [f"{short} {way}" for way in ("i2t", "t2i") for short in ("R-P", "R@1")]
-    print_table(("score, %", *columns, "size", "bytes", "work"), rows)
+    columns = ("score, %", "R-P i2t", "R@1 i2t", "R-P t2i", "R@1 t2i", "size", "bytes", "work")
+    print_table(columns, rows)
     typer.echo(
         "± is half of the 95 % interval over queries; size: numbers kept of an item, in bytes too; "
         "work: multiply-adds for a pair. --json and --out have all figures"
     )
-
-
-def _described(result: Evaluation) -> str:
-    parameters = ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in result.parameters.items()
-    )
-    return f"{result.score} ({parameters})" if parameters else result.score
 
 
 def _title(name: str) -> str:
@@ -139,10 +126,10 @@ def _short(value: float, span: Estimate) -> str:
     return f"{100 * value:.1f}" + ("" if math.isnan(half) else f"±{100 * half:.1f}")
 
 
-def _cell(name: str, figures: Mapping[str, float], spans: Mapping[str, Estimate]) -> str:
-    """ "26.3 [25.1, 27.4]", or a dash where there is nothing to say."""
-    if name not in figures or math.isnan(figures[name]):
+def _cell(name: str, metrics: Mapping[str, float], spans: Mapping[str, Estimate]) -> str:
+    """ "26.3 [25.1, 27.4]", or a dash for a metric without a value."""
+    if name not in metrics or math.isnan(metrics[name]):
         return "–"
     factor = 1 if name.endswith(RANKS) else 100
-    value, low, high = (factor * x for x in (figures[name], spans[name].low, spans[name].high))
+    value, low, high = (factor * x for x in (metrics[name], spans[name].low, spans[name].high))
     return f"{value:.1f}" if math.isnan(low) else f"{value:.1f} [{low:.1f}, {high:.1f}]"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from pcme.cli.output import Json, print_json
+from pcme.core import files
+from pcme.errors import ConfigError
 
-if TYPE_CHECKING:
-    from pcme.model import Model
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    example = "pcme import-checkpoint pcme_coco.pth --out models/coco"
-    app.command("import-checkpoint", epilog=f"[bold]Example:[/bold] {example}")(import_checkpoint)
+FAULT = "cannot be the model's folder"
 
 
 def import_checkpoint(
@@ -30,18 +25,22 @@ def import_checkpoint(
     as_json: Json = False,
 ) -> None:
     """Convert a checkpoint of github.com/naver-ai/pcme; nothing in the files is executed."""
-    from pcme.errors import ConfigError
     from pcme.model.authors import import_checkpoint as import_model
 
-    folder = _free_folder(out)
+    with files.explaining(out, FAULT):
+        folder = _free_folder(out)
     model = import_model(checkpoint, vocab=vocab)
-    try:
+    with files.explaining(out, FAULT):
         model.save(folder)
-    except OSError as error:
-        raise ConfigError(
-            f"{out}: cannot be the model's folder, got {error.strerror or error}. Give another --out."
-        ) from error
-    facts = _facts(model)
+    recipe, learned = model.recipe, model.objective.report()
+    facts: dict[str, Any] = {
+        "recipe": recipe.name,
+        "depth": recipe.image.params["depth"],
+        "dim": recipe.dim,
+        "words": len(model.vocab),
+        "scale": learned["scale"],
+        "shift": learned["shift"],
+    }
     if as_json:
         print_json({"model": out, "source": str(checkpoint), **facts})
         return
@@ -52,31 +51,12 @@ def import_checkpoint(
     typer.echo(f"wrote {out}")
 
 
-def _facts(model: Model) -> dict[str, Any]:
-    recipe, learned = model.recipe, model.objective.report()
-    return {
-        "recipe": recipe.name,
-        "depth": recipe.image.params["depth"],
-        "dim": recipe.dim,
-        "words": len(model.vocab),
-        "scale": learned["scale"],
-        "shift": learned["shift"],
-    }
-
-
 def _free_folder(out: str) -> Path:
     """The folder to write; an error, before any work, if it would mix with what is there."""
-    from pcme.errors import ConfigError
-
     if not out.strip():
         raise ConfigError("--out: must name a new folder for the model, got nothing.")
     folder = Path(out)
-    try:
-        present = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    except OSError as error:
-        raise ConfigError(
-            f"{folder}: cannot be the model's folder, got {error.strerror or error}. Give another --out."
-        ) from error
+    present = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
     if "recipe.json" in present:
         raise ConfigError(f"{folder}: has a model already. Give another --out, or remove it first.")
     if present:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pcme.cli.output import Json, print_json, print_table, progress_bars
+from pcme.cli.output import Json, print_json, print_outcome, print_table, progress_bars
+from pcme.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pcme.index import SearchIndex
     from pcme.index.health import Description
     from pcme.index.tuning import Tuning
 
@@ -80,25 +83,17 @@ def add(
     Added items are stored at once: after an interruption, run the same command again.
     """
     from pcme.data import Problems
-    from pcme.index import SearchIndex
     from pcme.index.resolve import parse_items, read_metadata, with_metadata
 
-    index, problems = SearchIndex.open(where, model), Problems(strict=strict)
+    index, problems = _open(where, model), Problems(strict=strict)
     sources = parse_items(items, kind, split or (), problems)
     if metadata is not None:
         sources = with_metadata(sources, read_metadata(metadata))
     with progress_bars() as progress:
         done = index.add(sources, on_conflict="replace" if replace else "skip", problems=problems, progress=progress)
-    if as_json:
-        counts = {"added": done.added, "replaced": done.replaced, "present": done.present}
-        print_json({**counts, "rows": len(index), "problems": problems.record()})
-        return
-    typer.echo(
-        f"added {done.added:,}, replaced {done.replaced:,}, skipped {done.present:,} (already "
-        f"present); {len(index):,} items in {where}"
-    )
-    if problems:
-        typer.echo(problems.summary(), err=True)
+    counts = f"added {done.added:,}, replaced {done.replaced:,}, skipped {done.present:,} (already present)"
+    record = {"added": done.added, "replaced": done.replaced, "present": done.present, "rows": len(index)}
+    print_outcome(record, f"{counts}; {len(index):,} items in {where}", problems, as_json=as_json)
 
 
 @app.command(
@@ -112,9 +107,7 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete items by id, or all that match a filter."""
-    from pcme.index import SearchIndex
-
-    index = SearchIndex.open(where)
+    index = _open(where)
     count = index.delete(ids or None, where=condition)
     if as_json:
         print_json({"deleted": count, "rows": len(index)})
@@ -125,9 +118,7 @@ def delete(
 @app.command(epilog="[bold]Example:[/bold] pcme index describe birds --json")
 def describe(where: IndexPath, *, as_json: Json = False) -> None:
     """Show what an index holds, its model, and how it is searched."""
-    from pcme.index import SearchIndex
-
-    _show(SearchIndex.open(where).describe(), as_json=as_json)
+    _show(_open(where).describe(), as_json=as_json)
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index verify birds")
@@ -136,17 +127,15 @@ def verify(where: IndexPath, *, as_json: Json = False) -> None:
 
     Exit status 2 means that something is wrong. Metadata have no checksum.
     """
-    from pcme.index import SearchIndex
-
     with progress_bars() as progress:
-        outcome = SearchIndex.open(where).verify(progress)
+        outcome = _open(where).verify(progress)
     faults = [*outcome.faults, *([f"and {outcome.unnamed:,} more"] if outcome.unnamed else [])]
     if as_json:
         print_json({"ok": outcome.ok, "rows": outcome.rows, "faults": faults})
     elif outcome.ok:
         typer.echo(f"{where}: {outcome.rows:,} rows, all ids and embeddings intact")
-    for fault in () if as_json else faults:
-        typer.echo(f"pcme: {fault}", err=True)
+    else:
+        typer.echo("\n".join(f"pcme: {fault}" for fault in faults), err=True)
     if not outcome.ok:
         raise typer.Exit(2)
 
@@ -154,17 +143,14 @@ def verify(where: IndexPath, *, as_json: Json = False) -> None:
 @app.command(epilog="[bold]Example:[/bold] pcme index compact birds")
 def compact(where: IndexPath, *, as_json: Json = False) -> None:
     """Merge fragments, reclaim deleted space, rebuild the ANN index."""
-    from pcme.index import SearchIndex
-
-    index = SearchIndex.open(where)
+    index = _open(where)
     before = index.describe()
     index.compact()
     after = index.describe()
     if as_json:
         print_json({"before": before.record(), "after": after.record()})
         return
-    sizes = [_size(one.bytes) for one in (before, after)]
-    typer.echo(f"{before.parts:,} fragments → {after.parts:,}, {sizes[0]} → {sizes[1]}")
+    typer.echo(f"{before.parts:,} fragments → {after.parts:,}, {_size(before.bytes)} → {_size(after.bytes)}")
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme index tune birds --queries queries.txt --recall 0.99")
@@ -182,24 +168,25 @@ def tune(
 
     Recall is measured against exact search and stored with the index.
     """
-    from dataclasses import asdict
-
-    from pcme.index import SearchIndex
     from pcme.index.resolve import read_queries
 
     texts = None if queries is None else read_queries(queries)
     with progress_bars() as progress:
-        tuning = SearchIndex.open(where, model).tune(texts, target=recall, progress=progress)
+        tuning = _open(where, model).tune(texts, target=recall, progress=progress)
     if as_json:
         print_json({**asdict(tuning), "reached": tuning.reached})
     else:
         _print_tuning(tuning)
 
 
+def _open(where: str, model: Path | None = None) -> SearchIndex:
+    from pcme.index import SearchIndex
+
+    return SearchIndex.open(where, model)
+
+
 def _types(columns: list[str]) -> dict[str, str]:
     """{name: type} of columns that are given as name=type."""
-    from pcme.errors import ConfigError
-
     types: dict[str, str] = {}
     for text in columns:
         name, equals, kind = text.partition("=")
@@ -230,11 +217,11 @@ def _show(index: Description, *, as_json: bool) -> None:
 def _search_mode(index: Description) -> str:
     from pcme.index.finder import SMALL
 
-    if index.effort is None:
+    effort = index.effort
+    if effort is None:
         return "exact"
     if not index.worthwhile:
         return "exact: the tuned ANN index is not accurate enough, or no faster"
-    effort = index.effort
     return (
         f"approximate beyond {SMALL:,} items: {effort['probes']:.0f} partitions, "
         f"{effort['shortlist']:.0f} candidates, recall@10 {effort['recall']:.3f}; "
@@ -243,16 +230,11 @@ def _search_mode(index: Description) -> str:
 
 
 def _print_tuning(tuning: Tuning) -> None:
-    rows = [
-        (
-            f"{trial.effort.probes:,}",
-            f"{trial.effort.shortlist:,}",
-            f"{trial.recall:.4f}",
-            f"{trial.milliseconds:.1f} ms",
-            "chosen" if trial == tuning.chosen else "",
-        )
-        for trial in tuning.trials
-    ]
+    rows = []
+    for trial in tuning.trials:
+        probes, shortlist = f"{trial.effort.probes:,}", f"{trial.effort.shortlist:,}"
+        chosen = "chosen" if trial == tuning.chosen else ""
+        rows.append((probes, shortlist, f"{trial.recall:.4f}", f"{trial.milliseconds:.1f} ms", chosen))
     print_table(("partitions", "candidates", "recall@10", "per query", ""), rows)
     typer.echo(
         f"exact search: {tuning.exact_milliseconds:.1f} ms per query, {tuning.rows:,} items, {tuning.queries:,} queries"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -12,63 +13,41 @@ from pcme.core.registry import Registry
 
 Row = dict[str, Any]
 
-HELP = "List what can be chosen by name."
-EXAMPLES = "[bold]Examples:[/bold] pcme list · pcme list scores --json"
-app = typer.Typer(invoke_without_command=True, help=HELP, epilog=EXAMPLES)
+app = typer.Typer(
+    invoke_without_command=True,
+    help="List what can be chosen by name.",
+    epilog="[bold]Examples:[/bold] pcme list · pcme list scores --json",
+)
 
 
-def _rows(registry: Registry[Any], **columns: Callable[[str], object]) -> list[Row]:
-    """One row per name: the name, further columns, the origin and the summary."""
+def _rows(module: str, registry: str = "registry", /, **columns: Callable[[Registry[Any], str], object]) -> list[Row]:
+    """One row per name in a module's registry: the name, further columns, the origin and the summary."""
+    names = getattr(import_module(module), registry)
     return [
         {
             "name": name,
-            **{column: value(name) for column, value in columns.items()},
-            "origin": registry.origin(name),
-            "summary": registry.summary(name),
+            **{column: value(names, name) for column, value in columns.items()},
+            "origin": names.origin(name),
+            "summary": names.summary(name),
         }
-        for name in registry.names()
+        for name in names.names()
     ]
 
 
-def _scores() -> list[Row]:
-    """List the scores that compare two embeddings."""
-    from pcme.scores import registry
-
-    names = registry.aliases().items()
-    return _rows(registry, aliases=lambda name: [alias for alias, of in names if of == name])
-
-
-def _methods() -> list[Row]:
-    """List the methods that a recipe can train (`method.kind`)."""
-    from pcme.methods import registry
-
-    return _rows(registry)
+def _aliases(registry: Registry[Any], name: str) -> list[str]:
+    return [alias for alias, target in registry.aliases().items() if target == name]
 
 
 def _backbones() -> list[Row]:
-    """List the backbones of images and of captions (`image.kind`, `caption.kind`)."""
-    from pcme.nn.backbone import caption_backbones, image_backbones
-
-    images = _rows(image_backbones, embeds=lambda name: "images")
-    return images + _rows(caption_backbones, embeds=lambda name: "captions")
-
-
-def _datasets() -> list[Row]:
-    """List the datasets and layouts of data (`data.kind`)."""
-    from pcme.data import registry
-
-    return _rows(registry)
+    images = _rows("pcme.nn.backbone", "image_backbones", embeds=lambda *_: "images")
+    return images + _rows("pcme.nn.backbone", "caption_backbones", embeds=lambda *_: "captions")
 
 
 def _analyses() -> list[Row]:
-    """List the analyses of `pcme analyze`."""
-    from pcme.analysis import registry
-
-    return _rows(registry, reading=lambda name: registry.get(name).reading)
+    return _rows("pcme.analysis", reading=lambda registry, name: registry.get(name).reading)
 
 
 def _recipes() -> list[Row]:
-    """List the recipes of `pcme train`: name, data, image backbone, method."""
     from pcme import recipes
 
     return [
@@ -79,64 +58,59 @@ def _recipes() -> list[Row]:
             "method": recipe.method.kind,
             "origin": "built-in" if name in recipes.BUILT_IN else "plugin",
         }
-        for name in recipes.names()
-        for recipe in [recipes.get(name)]
+        for name, recipe in zip(recipes.names(), map(recipes.get, recipes.names()), strict=True)
     ]
 
 
 def _experiments() -> list[Row]:
-    """List the experiments of `pcme reproduce`: name, data, place in the paper."""
-    from pcme.reproduce import registry
-
     return _rows(
-        registry, data=lambda name: ", ".join(registry.get(name).setups), paper=lambda name: registry.get(name).where
+        "pcme.reproduce",
+        data=lambda registry, name: ", ".join(registry.get(name).setups),
+        paper=lambda registry, name: registry.get(name).where,
     )
 
 
-KINDS: dict[str, Callable[[], list[Row]]] = {
-    "scores": _scores,
-    "methods": _methods,
-    "backbones": _backbones,
-    "datasets": _datasets,
-    "analyses": _analyses,
-    "recipes": _recipes,
-    "experiments": _experiments,
+KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+    "scores": ("List the scores that compare two embeddings.", lambda: _rows("pcme.scores", aliases=_aliases)),
+    "methods": ("List the methods that a recipe can train (`method.kind`).", lambda: _rows("pcme.methods")),
+    "backbones": ("List the backbones of images and of captions (`image.kind`, `caption.kind`).", _backbones),
+    "datasets": ("List the datasets and layouts of data (`data.kind`).", lambda: _rows("pcme.data")),
+    "analyses": ("List the analyses of `pcme analyze`.", _analyses),
+    "recipes": ("List the recipes of `pcme train`: name, data, image backbone, method.", _recipes),
+    "experiments": ("List the experiments of `pcme reproduce`: name, data, place in the paper.", _experiments),
 }
+"""{kind: (its help, its rows)}."""
 
 
 @app.callback()
 def list_all(context: typer.Context, *, as_json: Json = False) -> None:
     """List what can be chosen by name: one kind, or without its name all kinds."""
-    if context.invoked_subcommand is None:
-        found = {kind: rows() for kind, rows in KINDS.items()}
-        if as_json:
-            print_json(found)
-            return
-        for kind, rows in found.items():
-            _print(rows, kind)
-            typer.echo()
+    if context.invoked_subcommand is not None:
+        return
+    if as_json:
+        print_json({kind: rows() for kind, (_, rows) in KINDS.items()})
+        return
+    for kind, (_, rows) in KINDS.items():
+        _print(rows(), kind)
+        typer.echo()
 
 
-def _command(kind: str, rows: Callable[[], list[Row]]) -> None:
+def _add_command(kind: str, text: str, rows: Callable[[], list[Row]]) -> None:
+    @app.command(kind, help=text, epilog=f"[bold]Example:[/bold] pcme list {kind} --json")
     def command(*, as_json: Json = False) -> None:
         if as_json:
             print_json(rows())
         else:
             _print(rows(), "name")
 
-    epilog = f"[bold]Example:[/bold] pcme list {kind} --json"
-    app.command(kind, help=rows.__doc__, epilog=epilog)(command)
-
 
 def _print(rows: list[Row], title: str) -> None:
     """Print rows as a table; how to read an analysis's figure is left to --json."""
     columns = [column for column in rows[0] if column != "reading"]
-    print_table((title, *columns[1:]), [tuple(_cell(row[column]) for column in columns) for row in rows])
-
-
-def _cell(value: object) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    cells = [[row[column] for column in columns] for row in rows]
+    lines = [[", ".join(cell) if isinstance(cell, list) else str(cell) for cell in line] for line in cells]
+    print_table((title, *columns[1:]), lines)
 
 
 for _kind, _of in KINDS.items():
-    _command(_kind, _of)
+    _add_command(_kind, *_of)

@@ -1,4 +1,4 @@
-"""What the verbs print with: tables, JSON, progress. Results to stdout, progress to stderr."""
+"""Printing of the verbs: tables and JSON to stdout, progress and problems to stderr."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from pcme.core.progress import Progress
+    from pcme.data import Problems
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -27,6 +28,16 @@ Workers = Annotated[int, typer.Option(help="Threads that decode images.", min=0)
 def print_json(value: object) -> None:
     """Print a JSON document on stdout; what JSON has no number for (NaN, infinity) becomes null."""
     typer.echo(json.dumps(_finite(value), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def print_outcome(record: Mapping[str, object], text: str, problems: Problems, *, as_json: bool) -> None:
+    """Print what a verb has done, a record or a text, with the problems of the data on the way."""
+    if as_json:
+        print_json({**record, "problems": problems.record()})
+        return
+    typer.echo(text)
+    if problems:
+        typer.echo(problems.summary(), err=True)
 
 
 def _finite(value: object) -> object:
@@ -52,10 +63,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
-    """A progress callback that draws one bar per task on stderr, with the time left.
-
-    Without a terminal nothing is drawn.
-    """
+    """A progress callback that draws one bar per task on stderr, with the time left, if stderr is a terminal."""
     with make_bars() as bars:
         yield Movement(bars)
 
@@ -77,25 +85,20 @@ class Movement:
 
 
 def make_bars(*, values: bool = False) -> Bars:
-    """Bars with the time left; with `values` also the rate and what the task reports, cut to fit.
-
-    What matters for waiting comes first: on a narrow terminal only the end of the values is lost.
-    """
+    """Bars with the time left; with `values` also the task's rate and values, whose end a narrow terminal cuts."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
     console = Console(stderr=True)
+    width, cut = (20 if values else 40), Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    reported = [TextColumn("{task.fields[values]}", table_column=cut)] if values else []
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(20 if values else 40),
+        BarColumn(width),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        *(
-            [TextColumn("{task.fields[values]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))]
-            if values
-            else []
-        ),
+        *reported,
         console=console,
         expand=values,
         transient=True,

@@ -10,11 +10,6 @@ import typer
 from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, progress_bars
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme report runs/aviary --out report.html")(report)
-
-
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     *,
@@ -29,10 +24,10 @@ def report(
 
     require_writable(out)
     with progress_bars() as progress:
-        found = gather(run, split=split, data_root=data_root, workers=workers, progress=progress)
-    path = write_page(found, out)
+        gathered = gather(run, split=split, data_root=data_root, workers=workers, progress=progress)
+    path = write_page(gathered, out)
     if as_json:
-        figures = [figure.name for figure in found.figures]
+        figures = [figure.name for figure in gathered.figures]
         print_json({"page": str(path), "bytes": path.stat().st_size, "figures": figures})
     else:
         typer.echo(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")

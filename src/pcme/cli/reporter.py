@@ -1,4 +1,4 @@
-"""What a training run says on the terminal: a bar with the loss's terms, and notes above it."""
+"""The terminal's view of a training run: a bar with the terms of the loss, and notes above it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,15 +22,15 @@ _SHOWN = {
     "kl": "kl",
     "uniformity": "uniformity",
 }
-"""What is shown beside the bar, the most telling first, and under which name."""
+"""{term: its name beside the bar}, the most telling first."""
 
 
 class BarReporter(Reporter):
-    """Draws with rich; keeps the last validation's figures and the summary of problems."""
+    """Draws with rich; keeps the last validation's metrics and the summary of problems."""
 
     def __init__(self, bars: Bars) -> None:
         self.bars, self._move = bars, Movement(bars, remove=True)
-        self.figures: Mapping[str, Mapping[str, float]] = {}
+        self.metrics: Mapping[str, Mapping[str, float]] = {}
         self.problems = Problems()
         self._task: TaskID | None = None
 
@@ -40,7 +40,7 @@ class BarReporter(Reporter):
         self._task = self.bars.add_task(run.recipe.name, total=run.total_steps, completed=run.position.total, values="")
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
-        """Move the bar; its text has what is worth watching."""
+        """Move the bar, beside which the rate and the values stand."""
         assert self._task is not None
         speed = self.bars.tasks[0].speed  # the run's own bar came first
         rate = [f"{speed:.1f} steps/s"] if speed else []
@@ -57,8 +57,8 @@ class BarReporter(Reporter):
 
     def validated(self, run: Run, figures: Mapping[str, Mapping[str, float]]) -> None:
         """A line with R-Precision both ways."""
-        self.figures = figures
-        parts = ", ".join(f"{way} {100 * v['r_precision']:.1f}" for way, v in figures.items())
+        self.metrics = figures
+        parts = ", ".join(f"{side} {100 * v['r_precision']:.1f}" for side, v in figures.items())
         self.note(f"step {run.position.total}: validation R-Precision {parts}")
 
 

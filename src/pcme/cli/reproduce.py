@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 REPORT = "report"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    examples = "pcme reproduce table2 --quick · pcme reproduce all --data cub --data-root CUB"
-    app.command(epilog=f"[bold]Examples:[/bold] {examples}")(reproduce)
-
-
 def reproduce(
-    wanted: Annotated[
+    experiments: Annotated[
         list[str],
         typer.Argument(
             metavar="EXPERIMENT...", help='Names of `pcme list experiments`, or "all"; "report" writes the document.'
@@ -47,45 +41,28 @@ def reproduce(
 
     Finished runs are reused; interrupted runs resume.
     """
-    if wanted == [REPORT]:
-        folder = results or Path("runs/reproduce/results")
-        path = out or folder.with_name(f"{folder.name}.md")
-        _report(path, results, figures=not tables_only, as_json=as_json)
-        return
+    from pcme.reproduce import report
     from pcme.reproduce import reproduce as run
     from pcme.reproduce.outcome import record
     from pcme.reproduce.tables import document
 
-    folder = out or Path("runs/reproduce")
-    found = run(
-        wanted,
-        data=data,
-        data_root=data_root,
-        seeds=seeds,
-        quick=quick,
-        out=folder,
-        jobs=jobs,
-        changes=changes or [],
-        progress=lambda _, done, total: _print_plan((total or 0) - done, total or 0, jobs),
-        ended=_print_ended,
-    )
-    if as_json:
-        print_json([record(result) for result in found])
-        return
-    for result in found:
-        typer.echo(document(result))
-    typer.echo(f"wrote {folder / 'results'}")
-
-
-def _report(out: Path, results: Path | None, *, figures: bool, as_json: bool) -> None:
-    from pcme.reproduce import report
-    from pcme.reproduce.outcome import record
-
-    found = report(out, source=results, figures=figures)
-    if as_json:
-        print_json([record(result) for result in found])
+    if experiments == [REPORT]:
+        folder = results or Path("runs/reproduce/results")
+        path = out or folder.with_name(f"{folder.name}.md")
+        outcomes = report(path, source=results, figures=not tables_only)
+        text = f"wrote {path}: {', '.join(result.name for result in outcomes)}"
     else:
-        typer.echo(f"wrote {out}: {', '.join(result.name for result in found)}")
+        folder = out or Path("runs/reproduce")
+        outcomes = run(
+            experiments, data=data, data_root=data_root, seeds=seeds, quick=quick, out=folder, jobs=jobs,
+            changes=changes or [], ended=_print_ended,
+            progress=lambda _, done, total: _print_plan((total or 0) - done, total or 0, jobs),
+        )  # fmt: skip
+        text = "\n".join([*map(document, outcomes), f"wrote {folder / 'results'}"])
+    if as_json:
+        print_json([record(result) for result in outcomes])
+    else:
+        typer.echo(text)
 
 
 def _print_plan(missing: int, total: int, jobs: int) -> None:
@@ -95,12 +72,9 @@ def _print_plan(missing: int, total: int, jobs: int) -> None:
 
 def _print_ended(job: JobEnded) -> None:
     """Print one line per run that has ended, with the time left."""
-    place = f"[{job.done}/{job.total}] {job.label}"
-    if job.failure is not None:
-        typer.echo(f"{place}: {job.failure}", err=True)
-        return
     left = f", about {_duration(job.left)} left" if job.done < job.total else ""
-    typer.echo(f"{place}: {_duration(job.seconds)}{left}", err=True)
+    text = f"{_duration(job.seconds)}{left}" if job.failure is None else job.failure
+    typer.echo(f"[{job.done}/{job.total}] {job.label}: {text}", err=True)
 
 
 def _duration(seconds: float) -> str:

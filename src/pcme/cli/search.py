@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from pcme.index import Hit, Hits
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the program."""
-    app.command(
-        epilog="[bold]Examples:[/bold] pcme search birds 'a small red bird' --k 5 · "
-        "pcme search birds photo.jpg --where \"year > 2015 AND place = 'Oslo'\" · "
-        "pcme search birds 'a red bird' --and 'near water' --not 'a long tail'"
-    )(search)
-
-
 def search(
     where: IndexPath,
     query: Annotated[str, typer.Argument(help="A text, an image file, or a .npy file of one vector.")],
@@ -94,15 +85,11 @@ def _summary(hits: Hits) -> str:
 
 def _row(hit: Hit) -> tuple[str, ...]:
     """Id, path or text, and metadata on lines of their own, in the last column."""
-    metadata = ", ".join(f"{name} {_short(value)}" for name, value in hit.metadata.items())
-    lines = [hit.id, hit.path or hit.text or "", metadata]
+    columns = {key: " ".join(map(str, v)) if isinstance(v, list) else v for key, v in hit.metadata.items()}
+    lines = [hit.id, hit.path or hit.text or "", ", ".join(f"{name} {value}" for name, value in columns.items())]
     return (
         str(hit.rank),
         "-" if hit.match_probability is None else f"{hit.match_probability:.3f}",
         "-" if hit.uncertainty is None else f"{hit.uncertainty:.3g}",
         "\n".join(line for line in lines if line),
     )
-
-
-def _short(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcme.cli.output import DataRoot, Json, print_json, print_table
+from pcme.cli.output import DataRoot, Json, print_json, print_outcome, print_table
 
 if TYPE_CHECKING:
     from pcme.recipes.schema import Recipe
 
 
 Name = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe's name, or a .toml or .json file.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verbs to the program."""
-    app.command(epilog="[bold]Example:[/bold] pcme train aviary --out runs/aviary")(train)
-    app.command(epilog="[bold]Example:[/bold] pcme show aviary-tiny --diff aviary")(show)
 
 
 def train(
@@ -43,18 +36,16 @@ def train(
     from pcme.cli.reporter import training_bar
     from pcme.training import train as run
 
-    chosen = _recipe(recipe).changed([*(changes or []), *([] if seed is None else [f"seed={seed}"])])
+    chosen = _recipe(recipe).changed([*(changes or ()), *(() if seed is None else (f"seed={seed}",))])
     with training_bar() as reporter:
         run(chosen, out, data_root=data_root, resume=resume, workers=workers, strict=strict, reporter=reporter)
-    figures = reporter.figures
-    if as_json:
-        record = {"run": str(out), "recipe": chosen.name, "validation": figures}
-        print_json({**record, "problems": reporter.problems.record()})
-        return
-    _print_figures(figures)
-    typer.echo(f"wrote {out}")
-    if reporter.problems:
-        typer.echo(reporter.problems.summary(), err=True)
+    metrics = reporter.metrics
+    if metrics and not as_json:
+        columns = list(next(iter(metrics.values())))
+        rows = [(side, *(f"{100 * values[name]:.1f}" for name in columns)) for side, values in metrics.items()]
+        print_table(("validation, %", *columns), rows)
+    record = {"run": str(out), "recipe": chosen.name, "validation": metrics}
+    print_outcome(record, f"wrote {out}", reporter.problems, as_json=as_json)
 
 
 def show(
@@ -69,12 +60,11 @@ def show(
     if diff is None:
         print_json(_recipe(recipe).record())
         return
-    found = difference(_recipe(recipe), _recipe(diff))
+    changes = difference(_recipe(recipe), _recipe(diff))
     if as_json:
-        print_json({key: {"base": base, "recipe": own} for key, (base, own) in found.items()})
+        print_json({key: {"base": base, "recipe": changed} for key, (base, changed) in changes.items()})
     else:
-        rows = [(key, str(base), str(own)) for key, (base, own) in found.items()]
-        print_table(("key", diff, recipe), rows)
+        print_table(("key", diff, recipe), [(key, *map(str, values)) for key, values in changes.items()])
 
 
 def _recipe(name: str) -> Recipe:
@@ -83,11 +73,3 @@ def _recipe(name: str) -> Recipe:
 
     path = Path(name)
     return from_file(path) if path.suffix in (".toml", ".json") else recipes.get(name)
-
-
-def _print_figures(figures: Mapping[str, Mapping[str, float]]) -> None:
-    if not figures:
-        return
-    columns = list(next(iter(figures.values())))
-    rows = [(way, *(f"{100 * values[name]:.1f}" for name in columns)) for way, values in figures.items()]
-    print_table(("validation, %", *columns), rows)

@@ -1,9 +1,10 @@
 """Atomic file writes: write under a hidden name, make durable, rename.
 
-After a crash at any moment a file has its old contents or its new ones. A crash may leave a draft
-with a hidden name; `clean` removes it.
+After a crash at any moment a file has its old contents or its new ones. A crash may leave a draft with a hidden name;
+`clean` removes it.
 """
 
+import json
 import os
 import re
 import uuid
@@ -18,10 +19,7 @@ _HIDDEN = re.compile(r"\..+\.[0-9a-f]{32}")
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A hidden name to write under; at the end of the `with` block it becomes the file at `path`.
-
-    When the block fails, the file stays as it was.
-    """
+    """A hidden name to write under; it becomes the file at `path` when the `with` block ends without an error."""
     draft = hidden(path)
     try:
         yield draft
@@ -36,6 +34,11 @@ def write_text(path: Path, text: str) -> None:
     """Replace the file's text atomically."""
     with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, record: object) -> None:
+    """Replace the file atomically by a record as indented JSON."""
+    write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -70,13 +73,21 @@ def clean(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+@contextmanager
+def explaining(target: str | Path, fault: str) -> Iterator[None]:
+    """Name the target and its fault, such as "cannot be written", in an error of the operating system."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{target}: {fault}, got {error.strerror or error}. Give another --out.") from error
+
+
 def ensure_folder(folder: str | Path, role: str) -> Path:
     """Create the folder if it is missing; `role` names its use in errors: "the run's folder"."""
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(
-            f"{target} cannot be {role}: {error.strerror or error}. Give another folder (--out)."
-        ) from error
+        reason = error.strerror or error
+        raise ConfigError(f"{target} cannot be {role}: {reason}. Give another folder (--out).") from error
     return target

@@ -9,8 +9,9 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from pcme.errors import ConfigError
@@ -38,7 +39,9 @@ def load_all() -> None:
     _loaded = True  # before the imports: a plugin may look names up
     try:
         for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-            _load_entry(entry)
+            owner = entry.dist.name if entry.dist else "an unknown distribution"
+            with _explained(f'plugin "{entry.name}" of {owner}'):
+                entry.load()
         for name in _enabled():
             load(name)
     except ConfigError as error:
@@ -48,22 +51,20 @@ def load_all() -> None:
 
 def enable(names: Sequence[str]) -> None:
     """Add plugins to $PCME_PLUGINS, for this process and its children."""
-    found = [str(_checked_file(name)) if _is_file(name) else name for name in names]
-    if found:
-        os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*_enabled(), *found]))
-    for name in found if _loaded else ():
+    plugins = [str(_checked_file(name)) if _is_file(name) else name for name in names]
+    if plugins:
+        os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*_enabled(), *plugins]))
+    for name in plugins if _loaded else ():
         load(name)
 
 
 def load(name: str) -> None:
     """Import one plugin: a module's dotted name, or the path of a Python file."""
-    try:
+    with _explained(f'plugin "{name}"'):
         if _is_file(name):
             _import_file(_checked_file(name))
         else:
             importlib.import_module(name)
-    except Exception as error:  # a plugin's code may fail in any way
-        raise _explained(f'plugin "{name}"', error) from error
 
 
 def origin(module: str) -> str:
@@ -74,14 +75,6 @@ def origin(module: str) -> str:
 
 def _enabled() -> list[str]:
     return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
-
-
-def _load_entry(entry: EntryPoint) -> None:
-    try:
-        entry.load()
-    except Exception as error:
-        owner = entry.dist.name if entry.dist else "an unknown distribution"
-        raise _explained(f'plugin "{entry.name}" of {owner}', error) from error
 
 
 def _is_file(name: str) -> bool:
@@ -112,7 +105,13 @@ def _import_file(path: Path) -> None:
         raise
 
 
-def _explained(what: str, error: Exception) -> ConfigError:
-    if isinstance(error, ConfigError):
-        return ConfigError(f"{what}: {error}")
-    return ConfigError(f"{what} cannot be imported, got {type(error).__name__}: {error}. Fix it or remove it.")
+@contextmanager
+def _explained(plugin: str) -> Iterator[None]:
+    """Name the plugin in an error of its import, which may be any."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{plugin}: {error}") from error
+    except Exception as error:
+        fault = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{plugin} cannot be imported, got {fault}. Fix it or remove it.") from error

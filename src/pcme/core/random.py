@@ -9,8 +9,8 @@ import torch
 def numpy_stream(seed: int, *names: object) -> np.random.Generator:
     """A numpy generator for a named purpose, independent of all other names.
 
-    Each sample of each epoch has its own stream, so augmentation does not depend on the number of
-    workers. The names are hashed: changing one changes the draw.
+    Each sample of each epoch has its own stream, so augmentation does not depend on the number of workers. The names
+    are hashed: changing one changes the draw.
 
     >>> a, b = numpy_stream(0, "flip", 3), numpy_stream(0, "flip", 3)
     >>> bool(a.random() == b.random())

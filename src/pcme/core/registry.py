@@ -1,8 +1,8 @@
 """Registry: from the name a user types to the class it means.
 
-Scores, methods, datasets, backbones, analyses and experiments are frozen dataclasses whose fields
-are their parameters. A registry finds the class and says clearly when a name or a field is wrong.
-Its own package and the plugins (`pcme.core.plugins`) are imported at the first lookup.
+Scores, methods, datasets, backbones, analyses and experiments are frozen dataclasses whose fields are their parameters.
+A registry finds the class and explains a wrong name or field. Its own package and the plugins (`pcme.core.plugins`) are
+imported at the first lookup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pcme.errors import ConfigError
 
 T = TypeVar("T")
 C = TypeVar("C")
-
 
 _discovering = RLock()
 
@@ -56,7 +55,11 @@ class Registry(Generic[T]):
         others = tuple(aliases)
 
         def add(cls: type[C]) -> type[C]:
-            self._claim(name, *others)
+            taken = {**{known: known for known in self._classes}, **self._aliases}
+            for position, new in enumerate((name, *others)):
+                if new in taken or new in (name, *others)[:position]:
+                    owner = self._classes[taken[new]].__qualname__ if new in taken else "this class"
+                    raise ConfigError(f'{self.kind} "{new}" is already registered, by {owner}. Use another name.')
             self._classes[name] = cast("type[T]", cls)
             self._aliases.update(dict.fromkeys(others, name))
             return cls
@@ -78,16 +81,14 @@ class Registry(Generic[T]):
         self._discover()
         canonical = self._aliases.get(name, name)
         if canonical not in self._classes:
-            hint = _did_you_mean(name, [*self._classes, *self._aliases])
+            hint = did_you_mean(name, [*self._classes, *self._aliases])
             known = ", ".join(self.names()) or "none"
-            kinds = _plural(self.kind)
-            raise ConfigError(f'unknown {self.kind} "{name}".{hint} Known {kinds}: {known}.')
+            raise ConfigError(f'unknown {self.kind} "{name}".{hint} Known {_plural(self.kind)}: {known}.')
         return self._classes[canonical]
 
     def fields(self, name: str) -> list[str]:
         """Return the names of the parameters of the class called `name`."""
-        cls = cast("Any", self.get(name))
-        return [field.name for field in dataclasses.fields(cls) if field.init]
+        return [field.name for field in _fields(self.get(name))]
 
     def create(self, name: str, **params: object) -> T:
         """Return the class called `name`, built with `params`.
@@ -109,9 +110,8 @@ class Registry(Generic[T]):
         for name, known in self._classes.items():
             if known is cls:
                 return name
-        raise ConfigError(
-            f'{cls.__qualname__} is not a registered {self.kind}. Decorate it with @registry.register("name").'
-        )
+        remedy = 'Decorate it with @registry.register("name")'
+        raise ConfigError(f"{cls.__qualname__} is not a registered {self.kind}. {remedy}.")
 
     def origin(self, name: str) -> str:
         """Return where a class comes from: "built-in", or its plugin."""
@@ -135,23 +135,14 @@ class Registry(Generic[T]):
                 self._discovered = False
                 raise
 
-    def _claim(self, *names: str) -> None:
-        """Raise if a name is taken, before anything is filed."""
-        taken = {**{name: name for name in self._classes}, **self._aliases}
-        for position, name in enumerate(names):
-            if name in taken or name in names[:position]:
-                owner = self._classes[taken[name]].__qualname__ if name in taken else "this class"
-                raise ConfigError(f'{self.kind} "{name}" is already registered, by {owner}. Use another name.')
-
     def _check_fields(self, name: str, cls: type[T], params: dict[str, object]) -> None:
-        fields = [field for field in dataclasses.fields(cast("Any", cls)) if field.init]
-        valid = [field.name for field in fields]
-        listing = f"Fields: {', '.join(valid)}." if valid else "It has no fields."
+        fields = {f.name: f.default is f.default_factory is dataclasses.MISSING for f in _fields(cls)}
+        listing = f"Fields: {', '.join(fields)}." if fields else "It has no fields."
         for param in params:
-            if param not in valid:
-                hint = _did_you_mean(param, valid)
+            if param not in fields:
+                hint = did_you_mean(param, fields)
                 raise ConfigError(f'"{param}" is not a field of {self.kind} "{name}".{hint} {listing}')
-        missing = [field.name for field in fields if _required(field) and field.name not in params]
+        missing = [field for field, required in fields.items() if required and field not in params]
         if missing:
             raise ConfigError(f'{self.kind} "{name}" needs {", ".join(missing)}. {listing}')
 
@@ -161,8 +152,8 @@ def _import_all(package: str) -> None:
         importlib.import_module(f"{package}.{module.name}")
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
+def _fields(cls: type) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(cast("Any", cls)) if field.init]
 
 
 def _plural(kind: str) -> str:
@@ -173,7 +164,7 @@ def _plural(kind: str) -> str:
     return f"{kind.removesuffix('is')}es" if kind.endswith("is") else f"{kind}s"
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean "..."?' with the nearest known name, or '' when none is near."""
     near = difflib.get_close_matches(name.lower(), known, n=1)
     return f' Did you mean "{near[0]}"?' if near else ""

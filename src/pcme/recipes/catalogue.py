@@ -1,9 +1,9 @@
 """The catalogue of recipes: registered where they are written, found by name, compared."""
 
-import difflib
 from typing import Any
 
 from pcme.core import plugins
+from pcme.core.registry import did_you_mean
 from pcme.errors import ConfigError
 from pcme.recipes.schema import Recipe
 
@@ -36,8 +36,7 @@ def names() -> list[str]:
 def get(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in names():
-        near = difflib.get_close_matches(name, _ALL, n=1)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
+        hint = did_you_mean(name, _ALL)
         raise ConfigError(f'unknown recipe "{name}".{hint} Known recipes: {", ".join(names())}.')
     return _ALL[name]
 

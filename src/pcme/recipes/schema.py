@@ -5,7 +5,6 @@ by `--set method.samples=3`, and written as JSON into every run. An unknown key 
 suggests the right one; there is no key that nothing reads.
 """
 
-import difflib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from pcme.core.registry import Registry
+from pcme.core.registry import Registry, did_you_mean
 from pcme.errors import ConfigError
 
 
@@ -83,12 +82,12 @@ class Augment(_Frozen):
 
 
 class Sampling(_Frozen):
-    """How pairs meet in a batch."""
+    """The choice of pairs for a batch."""
 
     kind: Literal["pairs", "one-per-class"] = "pairs"
     batch_size: int = Field(default=128, ge=2)
     classes_per_batch: int | None = Field(default=None, ge=2)
-    """Of "one-per-class", random classes per batch; None: all of them."""
+    """Random classes per batch of "one-per-class"; None: all of them."""
     afresh: bool = False
     """New captions at every step, where the dataset can write them."""
 
@@ -163,7 +162,8 @@ class Recipe(_Frozen):
                 raise ConfigError(f"--set: must be key=value, got {assignment!r}.")
             keys = key.split(".")
             if keys[1:] == ["kind"] and keys[0] in CHANGEABLE:
-                record[keys[0]] = _of_another_kind(record[keys[0]], keys[0], value)
+                before, fields = record[keys[0]], _registry(keys[0]).fields(value)
+                record[keys[0]] = {"kind": value, **{field: before[field] for field in fields if field in before}}
             else:
                 _set(record, keys, _value(value), key)
         return from_record(record)
@@ -195,29 +195,16 @@ def _explained(fault: Any) -> str:  # noqa: ANN401 - pydantic's own record
     key = ".".join(map(str, fault["loc"]))
     if fault["type"] != "extra_forbidden":
         return f"{key}: {fault['msg']}, got {fault.get('input')!r}"
-    known = _fields_at(fault["loc"][:-1])
-    near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
-    hint = f' Did you mean "{near[0]}"?' if near else ""
-    return f'"{key}" is not a key of a recipe.{hint} Keys there: {", ".join(known)}'
-
-
-def _fields_at(location: Sequence[str | int]) -> list[str]:
-    inner: dict[str, type[BaseModel]] = {
-        "words": Words, "augment": Augment, "sampling": Sampling, "phases": Phase,
-        "validation": Validation,
+    inner: dict[str, type[_Frozen]] = {
+        "words": Words, "augment": Augment, "sampling": Sampling, "phases": Phase, "validation": Validation,
     }  # fmt: skip
-    model = inner.get(str(location[0]), Recipe) if location else Recipe
-    return list(model.model_fields)
+    *above, last = map(str, fault["loc"])
+    known = list((inner.get(above[0], Recipe) if above else Recipe).model_fields)
+    return f'"{key}" is not a key of a recipe.{did_you_mean(last, known)} Keys there: {", ".join(known)}'
 
 
 CHANGEABLE = ("data", "image", "caption", "method")
 """The parts whose kind may be changed by `--set method.kind=infonce`."""
-
-
-def _of_another_kind(part: Mapping[str, Any], key: str, kind: str) -> dict[str, Any]:
-    """A part of this kind, with those parameters of another part that both kinds have."""
-    known = _registry(key).fields(kind)
-    return {"kind": kind, **{field: part[field] for field in known if field in part}}
 
 
 def _registry(key: str) -> Registry[Any]:
@@ -227,41 +214,30 @@ def _registry(key: str) -> Registry[Any]:
     from pcme.nn.backbone import caption_backbones, image_backbones
 
     registries: dict[str, Registry[Any]] = {
-        "data": datasets,
-        "image": image_backbones,
-        "caption": caption_backbones,
-        "method": methods,
-    }
+        "data": datasets, "image": image_backbones, "caption": caption_backbones, "method": methods,
+    }  # fmt: skip
     return registries[key]
 
 
-def _set(record: Any, keys: Sequence[str], value: object, whole: str) -> None:  # noqa: ANN401
+def _set(record: Any, keys: Sequence[str], value: object, path: str) -> None:  # noqa: ANN401 - JSON
+    """Set the value at the end of some keys; `path` names them in errors."""
     for key in keys[:-1]:
-        record = _step(record, key, whole)
-    last = keys[-1]
-    if isinstance(record, list):
-        record[_index(record, last, whole)] = value
-    elif isinstance(record, dict):
-        record[last] = value
-    else:
-        raise ConfigError(f'"{whole}": leads into a plain value. Set the key above it.')
+        if isinstance(record, dict) and key not in record:
+            hint = did_you_mean(key, record)
+            raise ConfigError(f'"{path}": there is no key "{key}".{hint} Keys there: {", ".join(record)}')
+        record = record[_key(record, key, path)]
+    record[_key(record, keys[-1], path)] = value
 
 
-def _step(record: Any, key: str, whole: str) -> Any:  # noqa: ANN401
-    if isinstance(record, list):
-        return record[_index(record, key, whole)]
-    if isinstance(record, dict) and key in record:
-        return record[key]
-    known = ", ".join(record) if isinstance(record, dict) else "none"
-    near = difflib.get_close_matches(key, record, n=1) if isinstance(record, dict) else []
-    hint = f' Did you mean "{near[0]}"?' if near else ""
-    raise ConfigError(f'"{whole}": there is no key "{key}".{hint} Keys there: {known}')
-
-
-def _index(record: list[Any], key: str, whole: str) -> int:
+def _key(record: object, key: str, path: str) -> str | int:
+    """The key of an object, or the position in a list."""
+    if isinstance(record, dict):
+        return key
+    if not isinstance(record, list):
+        raise ConfigError(f'"{path}": leads into a plain value. Set the key above it.')
     if key.isdigit() and int(key) < len(record):
         return int(key)
-    raise ConfigError(f'"{whole}": "{key}" is not a position from 0 to {len(record) - 1}')
+    raise ConfigError(f'"{path}": "{key}" is not a position from 0 to {len(record) - 1}')
 
 
 def _value(text: str) -> object:

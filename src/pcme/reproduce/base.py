@@ -1,11 +1,10 @@
 """Experiments: a table or a figure of the paper as data.
 
-A row is a change of the setup's recipe and a score at test time, a column is a metric; beside them
-stand the paper's values and claims. An experiment is one file of `experiments/` under
-`@registry.register(name)`; training, reuse, tables and figures are done for it.
+A row is a change of the setup's recipe and a score at test time, a column is a metric; beside them stand the paper's
+values and claims. An experiment is one file of `experiments/` under `@registry.register(name)`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -32,14 +31,14 @@ class Scoring:
 
     @property
     def key(self) -> str:
-        """A text that identifies it."""
+        """The text under which its metrics are stored."""
         return " ".join([self.name or "own", *(f"{k}={v}" for k, v in self.params.items())])
 
-    def of(self, own: Score) -> Score:
-        """The score; a model's own keeps its learned scale and shift."""
+    def of(self, score: Score) -> Score:
+        """The score by name, or the model's, which keeps its learned scale and shift."""
         if self.name is not None:
             return scores.create(self.name, **self.params)
-        return replace(own, **self.params)  # type: ignore[type-var]  # all are dataclasses
+        return replace(score, **self.params)  # type: ignore[type-var]  # all are dataclasses
 
 
 OWN = Scoring()
@@ -75,10 +74,14 @@ class Column:
     x: float | None = None
     """Its position in plots over columns."""
 
+    def shown(self, values: Iterable[float | None]) -> list[float]:
+        """The values that are not None, as tables and figures show them."""
+        return [100 * value if self.percent else value for value in values if value is not None]
+
 
 @dataclass(frozen=True)
 class Plot:
-    """How a table is drawn: bars per row, or curves whose points are its columns or rows."""
+    """The drawing of a table: bars per row, or curves whose points are its columns or rows."""
 
     over: Literal["bars", "columns", "rows"]
     y: str
@@ -114,7 +117,7 @@ class Measurement:
 
     @property
     def key(self) -> str:
-        """A text that identifies it."""
+        """The text under which its metrics are stored."""
         return f"{self.measure} {self.split} {self.scoring.key}"
 
 
@@ -152,9 +155,9 @@ class Experiment:
     """Abstract: a table or a figure of the paper, as the tables that make it again."""
 
     where: ClassVar[str]
-    """Where the paper has it."""
+    """Its place in the paper."""
     differs: ClassVar[str] = ""
-    """How it differs from the paper, besides its setup."""
+    """Its differences from the paper, besides those of the setup."""
     setups: ClassVar[tuple[str, ...]] = ("aviary", "cub")
     """The data it can be made on."""
     content: ClassVar[tuple[Table, ...]] = ()

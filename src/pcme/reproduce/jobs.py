@@ -31,14 +31,16 @@ FILE, RESULT, CACHE = "job.json", "figures.json", "cache"
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be trained and measured; `stamp` is the digest of its data."""
+    """A run to be trained and measured, in a folder below `runs`.
+
+    `stamp` is the digest of its data.
+    """
 
     label: str
     recipe: Recipe
     measurements: tuple[Measurement, ...]
     splits: Mapping[str, str]
     runs: Path
-    """The folder of all runs."""
     data_root: Path | None
     stamp: str
 
@@ -55,7 +57,7 @@ class Job:
 
     @property
     def command(self) -> list[str]:
-        """What does the job in a process of its own."""
+        """The module and its argument that do the job in a process of its own."""
         return ["pcme.reproduce", str(self.folder)]
 
     @property
@@ -74,7 +76,7 @@ class Job:
             "data_root": None if self.data_root is None else str(self.data_root.absolute()),
             "stamp": self.stamp,
         }
-        _write(self.folder / FILE, record)
+        files.write_json(self.folder / FILE, record)
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,8 @@ class JobState:
     """The state of a job: how long training took, and the metrics by measurement."""
 
     seconds: float | None
-    """Processor time of the attempt that finished; None before."""
+    """Processor time of the attempt that finished, without earlier ones; None before."""
     resumed: bool
-    """Whether there were earlier attempts, whose time is not counted."""
     figures: Mapping[str, Figures]
 
     @staticmethod
@@ -100,7 +101,7 @@ class JobState:
 
     def write(self, folder: Path) -> None:
         """Replace the state in a job's folder atomically."""
-        _write(folder / RESULT, asdict(self))
+        files.write_json(folder / RESULT, asdict(self))
 
 
 def perform(job: Job) -> None:
@@ -124,15 +125,10 @@ def read_job(folder: Path) -> Job:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         root = record["data_root"]
-        return Job(
-            record["label"],
-            from_record(record["recipe"]),
-            TypeAdapter(tuple[Measurement, ...]).validate_python(record["asks"]),
-            record["splits"],
-            folder.parent,
-            None if root is None else Path(root),
-            record["stamp"],
-        )
+        recipe = from_record(record["recipe"])
+        measurements = TypeAdapter(tuple[Measurement, ...]).validate_python(record["asks"])
+        data_root = None if root is None else Path(root)
+        return Job(record["label"], recipe, measurements, record["splits"], folder.parent, data_root, record["stamp"])
     except (OSError, ValueError, LookupError) as error:
         raise FormatError(f"{path}: not a job, got {error}. Start it with `pcme reproduce`.") from error
 
@@ -161,7 +157,3 @@ def _measure(job: Job, done: JobState) -> None:
     for each in job.missing:
         figures[each.key] = measure(each, subject(each.split))
         JobState(done.seconds, done.resumed, figures).write(job.folder)
-
-
-def _write(path: Path, record: object) -> None:
-    files.write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -4,12 +4,13 @@ All values are plain numbers for JSON, or None where a metric is not defined.
 """
 
 import math
-import time
+import timeit
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pcme import analysis
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import Subject, evaluate_score
 from pcme.reproduce.base import Measure, Measurement
@@ -22,14 +23,10 @@ TIMED_QUERIES = 500
 """Captions that are scored against all images when a score is timed."""
 
 
-def measure(wanted: Measurement, subject: Subject) -> Figures:
+def measure(measurement: Measurement, subject: Subject) -> Figures:
     """Measure one kind of metrics."""
-    values = MEASURES[wanted.measure](subject, wanted.scoring.of(subject.model.score()))
-    return {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
+    values = MEASURES[measurement.measure](subject, measurement.scoring.of(subject.model.score())).items()
+    return {name: None if value is None or math.isnan(value) else float(value) for name, value in values}
 
 
 def _retrieval(subject: Subject, score: Score) -> dict[str, float | None]:
@@ -55,17 +52,9 @@ def _spread(subject: Subject, _: Score) -> dict[str, float | None]:
 def _cost(subject: Subject, score: Score) -> dict[str, float | None]:
     """Numbers stored per image, steps and microseconds of one thread per pair. Paper: Table 1."""
     images, captions = subject.embedded.images, subject.embedded.captions[:TIMED_QUERIES]
-    spent = score.cost(images)
-    seconds = min(_seconds(score, captions, images) for _ in range(3))
-    pairs = len(captions) * len(images)
-    return {"numbers": spent.numbers, "work": spent.work, "microseconds": 1e6 * seconds / pairs}
-
-
-def _seconds(score: Score, queries: Embedding, gallery: Embedding) -> float:
-    start = time.perf_counter()
-    for _ in score.blocks(queries, gallery):
-        pass
-    return time.perf_counter() - start
+    cost, pairs = score.cost(images), len(captions) * len(images)
+    seconds = min(timeit.repeat(lambda: deque(score.blocks(captions, images), maxlen=0), number=1, repeat=3))
+    return {"numbers": cost.numbers, "work": cost.work, "microseconds": 1e6 * seconds / pairs}
 
 
 def _bins(subject: Subject, _: Score) -> dict[str, float | None]:
@@ -89,11 +78,10 @@ def _erasing(subject: Subject, _: Score) -> dict[str, float | None]:
 
 
 def _analyse(name: str, subject: Subject) -> Any:  # noqa: ANN401 - the result of the analysis
-    asked = analysis.create(name)
-    obstacle = asked.obstacle(subject)
-    if obstacle is not None:
+    chosen = analysis.create(name)
+    if (obstacle := chosen.obstacle(subject)) is not None:
         raise ConfigError(f'analysis "{name}": {obstacle}. Remove the row from the experiment.')
-    return asked.compute(subject)
+    return chosen.compute(subject)
 
 
 MEASURES: Mapping[Measure, Callable[[Subject, Score], Mapping[str, float | None]]] = {

@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,14 @@ Values = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Training:
-    """A run, named by the digest of all it depends on."""
+    """A run, named by the digest of all it depends on.
+
+    `seconds` is its processor time; if it was resumed, without that of earlier attempts.
+    """
 
     digest: str
     seconds: float
-    """Processor time."""
     resumed: bool
-    """Whether there were earlier attempts, whose time is not counted."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,15 @@ class Difference:
         >>> Difference("", (1.0, -1.2, 0.3), 1.6).verdict
         'within the spread of the seeds'
         """
-        middle, count = self.mean, len(self.values)
-        if middle == 0:
+        count = len(self.values)
+        if self.mean == 0:
             return "no difference"
-        sign = "yes" if middle > 0 else "no"
+        sign = "yes" if self.mean > 0 else "no"
         if count < 2:
             return f"{sign}, by one seed"
         error = statistics.stdev(self.values) / math.sqrt(count)
         # Student's t: few seeds hardly determine their spread (3 seeds: 4.3 errors, not 2).
-        surely = abs(middle) > t.ppf(0.975, count - 1) * error
-        return sign if surely else "within the spread of the seeds"
+        return sign if abs(self.mean) > t.ppf(0.975, count - 1) * error else "within the spread of the seeds"
 
     @property
     def mean(self) -> float:
@@ -85,13 +85,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of an experiment."""
+    """A table of an experiment.
+
+    `source` is the paper's table beside it, empty where the paper has only a figure.
+    """
 
     title: str
     source: str
-    """The paper's table beside it; empty where the paper has only a figure."""
     source_digits: int
-    """The decimals that the paper prints."""
     columns: tuple[Column, ...]
     rows: tuple[ResultRow, ...]
     plot: Plot
@@ -118,9 +119,9 @@ class Result:
     seeds: int
     tables: tuple[ResultTable, ...]
     protocol: str
-    """How the setup differs from the paper, in words."""
+    """The differences of the setup from the paper, in words."""
     differs: tuple[str, ...]
-    """How this experiment differs besides."""
+    """Further differences of this experiment."""
     versions: Mapping[str, str]
 
     @property
@@ -142,7 +143,7 @@ def record(result: Result) -> dict[str, Any]:
 
 def write(result: Result, path: Path) -> None:
     """Write a result as JSON, atomically."""
-    files.write_text(path, json.dumps(record(result), indent=1, ensure_ascii=False) + "\n")
+    files.write_json(path, record(result))
 
 
 def read(path: Path) -> Result:
@@ -156,8 +157,3 @@ def read(path: Path) -> Result:
         raise FormatError(
             f"{path}: not a result of `pcme reproduce`, got {error}. Run the experiment again."
         ) from error
-
-
-def known(values: Sequence[float | None]) -> list[float]:
-    """The values that are not None."""
-    return [value for value in values if value is not None]

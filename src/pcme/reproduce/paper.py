@@ -24,9 +24,9 @@ class Source:
     """
 
     label: str
-    """Of the LaTeX."""
+    """The label in the LaTeX."""
     name: str
-    """As a reader finds it."""
+    """The name for readers."""
     columns: tuple[str, ...]
     rows: Mapping[str, Values]
     digits: int = 2
@@ -111,7 +111,7 @@ MINING = Source(
 )
 
 _RECALLS = ("pmrp", "recall@1", "recall@5", "recall@10")
-_1K, _5K = (tuple(f"{way} {prefix}{name}" for way in ("i2t", "t2i") for name in _RECALLS) for prefix in ("1k ", ""))
+_1K, _5K = (tuple(f"{side} {prefix}{name}" for side in ("i2t", "t2i") for name in _RECALLS) for prefix in ("1k ", ""))
 
 _COCO = """
 VSE++          |    – 64.6 90.0 95.7    – 52.0 84.3 92.0 |    – 41.3 71.1 81.2    – 30.3 59.4 72.4

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pcme.reproduce.base import Column, Plot, Row
+from pcme.reproduce.base import Column, Measure, Plot, Row
 
 PCME: Mapping[str, Any] = {"kind": "pcme", "likelihood": "sampled"}
 """The paper's method: Eq. (1)-(3) with J = 7 samples in training."""
@@ -23,5 +23,14 @@ SIGMAS = (
     Column("images E[log σ]", "images log_sigma", "spread", percent=False, digits=2),
     Column("captions E[log σ]", "captions log_sigma", "spread", percent=False, digits=2),
 )
+SIGMA_ROWS = (Row("PCME, J = 7", PCME), *OURS)
+"""Methods with a σ."""
+
+
+def rank_correlation(metric: str, measure: Measure) -> Column:
+    """The column of Spearman's ρ."""
+    return Column("ρ", metric, measure, percent=False, digits=2)
+
+
 PRECISION_BARS = Plot("bars", "R-Precision (%)", columns=PRECISION)
 DIRECTIONS = {"i2t": "Images find captions", "t2i": "Captions find images"}

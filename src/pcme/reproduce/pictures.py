@@ -1,14 +1,15 @@
 """Figures: a table of a result as bars or curves."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pcme import plots
 from pcme.core import files
 from pcme.plots.style import styled
-from pcme.reproduce.outcome import Result, ResultTable, Values, known
+from pcme.reproduce.base import Column
+from pcme.reproduce.outcome import Result, ResultRow, ResultTable, Values
 
 
 class Spread(NamedTuple):
@@ -49,9 +50,9 @@ def draw(table: ResultTable) -> plots.Figure:
 
 def _bars(table: ResultTable, indices: Sequence[int]) -> plots.Figure:
     """One group per row that has all the values, one bar per column."""
-    rows = [row for row in table.rows if all(known(row.values[index]) for index in indices)]
+    rows = _whole(table, indices)
     series = [
-        plots.Bars(table.columns[index].title, *_spread(table, index, [row.values[index] for row in rows]))
+        plots.Bars(table.columns[index].title, *_spread((table.columns[index], row.values[index]) for row in rows))
         for index in indices
     ]
     return plots.bars(
@@ -66,13 +67,11 @@ def _bars(table: ResultTable, indices: Sequence[int]) -> plots.Figure:
 
 def _over_columns(table: ResultTable, indices: Sequence[int]) -> list[plots.Line]:
     """One line per row that has all the values, one point per column."""
-    x = [_x(table.columns[index].x) for index in indices]
-    lines = []
-    for row in table.rows:
-        if all(known(row.values[index]) for index in indices):
-            points = [_spread(table, index, [row.values[index]]) for index in indices]
-            lines.append(plots.Line(row.label, x, *_joined(points)))
-    return lines
+    x = [_x(table.columns[index]) for index in indices]
+    return [
+        plots.Line(row.label, x, *_spread((table.columns[index], row.values[index]) for index in indices))
+        for row in _whole(table, indices)
+    ]
 
 
 def _over_rows(table: ResultTable, indices: Sequence[int]) -> list[plots.Line]:
@@ -81,32 +80,28 @@ def _over_rows(table: ResultTable, indices: Sequence[int]) -> list[plots.Line]:
     for series in dict.fromkeys(row.series for row in table.rows):
         rows = [row for row in table.rows if row.series == series]
         for index in indices:
-            name = ", ".join(part for part in (series, table.columns[index].title) if part)
-            values = [row.values[index] for row in rows]
-            x = [_x(row.x) for row in rows]
-            lines.append(plots.Line(name, x, *_spread(table, index, values)))
+            column = table.columns[index]
+            name = ", ".join(filter(None, (series, column.title)))
+            spread = _spread((column, row.values[index]) for row in rows)
+            lines.append(plots.Line(name, [_x(row) for row in rows], *spread))
     return lines
 
 
-def _spread(table: ResultTable, index: int, values: Sequence[Values]) -> Spread:
-    """The values of a column, one or more per item, as they are shown."""
-    factor = 100 if table.columns[index].percent else 1
-    shown = [[factor * value for value in known(seeds)] for seeds in values]
-    means = [statistics.fmean(seeds) for seeds in shown]
-    if any(len(seeds) < 2 for seeds in shown):
+def _whole(table: ResultTable, indices: Sequence[int]) -> list[ResultRow]:
+    """The rows that have a value in each of these columns."""
+    return [row for row in table.rows if all(table.columns[index].shown(row.values[index]) for index in indices)]
+
+
+def _spread(cells: Iterable[tuple[Column, Values]]) -> Spread:
+    """The values of some cells, one or more per cell, as they are shown."""
+    shown = [column.shown(values) for column, values in cells]
+    means = [statistics.fmean(values) for values in shown]
+    if any(len(values) < 2 for values in shown):
         return Spread(means, None, None)
-    off = [statistics.stdev(seeds) for seeds in shown]
-    low = [mean - by for mean, by in zip(means, off, strict=True)]
-    return Spread(means, low, [mean + by for mean, by in zip(means, off, strict=True)])
+    spreads = [(mean, statistics.stdev(values)) for mean, values in zip(means, shown, strict=True)]
+    return Spread(means, [mean - spread for mean, spread in spreads], [mean + spread for mean, spread in spreads])
 
 
-def _joined(points: Sequence[Spread]) -> Spread:
-    low = [point.low[0] for point in points if point.low is not None]
-    high = [point.high[0] for point in points if point.high is not None]
-    whole = len(low) == len(points)
-    return Spread([p.mean[0] for p in points], low if whole else None, high if whole else None)
-
-
-def _x(value: float | None) -> float:
-    assert value is not None, "rows and columns that are drawn over have a position"
-    return value
+def _x(point: Column | ResultRow) -> float:
+    assert point.x is not None, "rows and columns that are drawn over have a position"
+    return point.x

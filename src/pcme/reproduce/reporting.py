@@ -7,8 +7,8 @@ from pathlib import Path
 from pcme.core import files
 from pcme.errors import ConfigError
 from pcme.reproduce import pictures
-from pcme.reproduce.base import registry
 from pcme.reproduce.outcome import Result, read, write
+from pcme.reproduce.planning import select
 from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.tables import document, heading, piped, spent
 
@@ -36,13 +36,11 @@ def report(out: Path, *, source: Path | None = None, figures: bool = True) -> li
     """
     folder = out.with_suffix("")
     if source is not None and source != folder:
-        _copy_records(source, folder)
+        records = read_results(source)  # all of them, before one is written
+        folder.mkdir(parents=True, exist_ok=True)
+        for result in records:
+            write(result, folder / f"{result.name}.json")
     results = read_results(folder)
-    if not results:
-        raise ConfigError(
-            f"{folder}: no results. Make some with `pcme reproduce`, then run "
-            "`pcme reproduce report --results runs/reproduce/results`."
-        )
     for result in results if figures else ():
         pictures.save(result, folder / result.name, png=False)
     files.write_text(out, text(results, folder.name, figures=figures))
@@ -51,31 +49,19 @@ def report(out: Path, *, source: Path | None = None, figures: bool = True) -> li
 
 def read_results(folder: Path) -> list[Result]:
     """The results in a folder, in the order of the document."""
-    return sorted((read(path) for path in sorted(folder.glob("*.json"))), key=_order)
-
-
-def _copy_records(source: Path, folder: Path) -> None:
-    """Copy the records of a folder; nothing is written before all of them are read."""
-    results = read_results(source)
+    results = sorted((read(path) for path in sorted(folder.glob("*.json"))), key=_order)
     if not results:
-        why = "no results" if source.exists() else "not found"
         raise ConfigError(
-            f"{source}: {why}. Give --results a folder that `pcme reproduce` has written, such as "
-            "runs/reproduce/results."
+            f"{folder}: {'no results' if folder.exists() else 'not found'}. Make some with `pcme reproduce`, then "
+            "run `pcme reproduce report --results runs/reproduce/results`."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for result in results:
-        write(result, folder / f"{result.name}.json")
+    return results
 
 
 def _order(result: Result) -> tuple[int, bool, bool, str]:
     """By setup, the full before the quick, the paper's main tables first."""
-    return (
-        list(SETUPS).index(result.world),
-        result.quick,
-        not result.experiment.startswith("table"),
-        result.experiment,
-    )
+    experiment = result.experiment
+    return list(SETUPS).index(result.world), result.quick, not experiment.startswith("table"), experiment
 
 
 def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str:
@@ -83,19 +69,15 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
     command = "pcme reproduce report" if figures else "pcme reproduce report --tables-only"
     note = "" if figures else TABLES_ONLY
     parts = [HEAD.format(command=command, folder=folder, note=note), _contents(results)]
-    for _, group in groupby(results, key=lambda result: (result.world, result.quick)):
-        some = list(group)
-        parts.append(_head_of_setup(some[0]))
+    for (world, quick), group in groupby(results, key=lambda result: (result.world, result.quick)):
+        of_setup = list(group)
+        name, protocol = f"{world}, quick" if quick else world, of_setup[0].protocol
+        parts.append(f"## On {name}\n\nHow all of it differs from the paper: {protocol}\n")
         parts += [
             document(result, level=3, picture=f"{folder}/{result.name}" if figures else None, protocol=False)
-            for result in some
+            for result in of_setup
         ]
     return "\n".join([*parts, _missing(results)])
-
-
-def _head_of_setup(first: Result) -> str:
-    name = f"{first.world}, quick" if first.quick else first.world
-    return f"## On {name}\n\nHow all of it differs from the paper: {first.protocol}\n"
 
 
 def _contents(results: Sequence[Result]) -> str:
@@ -114,22 +96,20 @@ def _anchor(result: Result) -> str:
 
 
 def _held(result: Result) -> str:
-    """How many differences have the paper's sign, however sure the seeds are of it."""
+    """The number of differences with the paper's sign, however sure the seeds are of it."""
     means = [difference.mean for table in result.tables for difference in table.differences]
     return f"{sum(mean > 0 for mean in means)} of {len(means)}"
 
 
 def _missing(results: Iterable[Result]) -> str:
     """The experiments without a record, and the commands that make them."""
-    there = {(result.world, result.experiment, result.quick) for result in results}
+    full = {(result.world, result.experiment) for result in results if not result.quick}
     lines = ["## Not reproduced here", ""]
     for setup in SETUPS.values():
-        names = [name for name in registry.names() if setup.name in registry.get(name).setups]
-        left = [name for name in names if (setup.name, name, False) not in there]
-        if left:
+        missing = [name for name in select(["all"], setup) if (setup.name, name) not in full]
+        if missing:
             needs = f" Needs {setup.needs.rstrip('.')}." if setup.needs else ""
-            some = ", ".join(left)
-            lines += [f"* In full on {setup.name}: {some}.{needs} `{setup.command('all')}`"]
+            lines += [f"* In full on {setup.name}: {', '.join(missing)}.{needs} `{setup.command('all')}`"]
     lines += [
         "* The paper's own scale: a ResNet tuned as a whole, batches on a graphics card. "
         "`pcme train cub` and `pcme train coco` have its settings, and nobody has run them here."

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -23,7 +23,7 @@ class Launchable(Protocol):
 
     @property
     def folder(self) -> Path:
-        """Where it leaves its result, its log and its output."""
+        """The folder of its result, its log and its output."""
 
     @property
     def missing(self) -> object:
@@ -87,9 +87,12 @@ def run_all(
         futures = {pool.submit(work, job): job for job in jobs}
         try:
             for done, future in enumerate(as_completed(futures), start=1):
-                seconds, failure = _outcome(future)
-                label = futures[future].label
-                failures += [f"{label}: {failure}"] if failure is not None else []
+                label, failure = futures[future].label, None
+                try:
+                    seconds = future.result()
+                except PcmeError as error:
+                    seconds, failure = 0.0, str(error)
+                    failures.append(f"{label}: {failure}")
                 left = (time.perf_counter() - start) / done * (len(jobs) - done)
                 ended(JobEnded(label, seconds, done, len(jobs), left, failure))
         except BaseException:
@@ -97,14 +100,6 @@ def run_all(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return failures
-
-
-def _outcome(future: "Future[float]") -> tuple[float, str | None]:
-    """(seconds, what went wrong)."""
-    try:
-        return future.result(), None
-    except PcmeError as error:
-        return 0.0, str(error)
 
 
 class Processes:
@@ -137,16 +132,12 @@ class Processes:
             finally:
                 self._running.discard(process)
         if status:
-            raise ConfigError(f"ended with status {status}: {_tail(log)}. See {log}.")
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:]
+            raise ConfigError(f"ended with status {status}: {' / '.join(map(str.strip, lines))}. See {log}.")
 
     def stop(self) -> None:
-        """Measurement what is running to keep its state and end, and wait for it."""
+        """Interrupt the running jobs, which keep their state, and wait for their end."""
         self._stopped = True
         for process in list(self._running):
             process.send_signal(signal.SIGINT)
             process.wait()
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return " / ".join(line.strip() for line in lines[-LAST_LINES:])

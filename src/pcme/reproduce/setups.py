@@ -4,12 +4,11 @@ Aviary is drawn; CUB Captions and COCO have to be provided. All rows of all expe
 start from one recipe and differ by what the experiment is about.
 """
 
-import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, cast
+from typing import Any
 
 from pcme import methods, recipes
 from pcme.errors import ConfigError
@@ -30,12 +29,12 @@ class Setup:
     needs: str
     """The files that a user has to provide."""
     data: str
-    """How the data differs from the paper's."""
+    """The differences of the data from the paper's."""
     training: str
-    """How training differs from the paper's; `{...}` are fields of the recipe."""
-    every: Mapping[str, Any] = field(default_factory=dict)
+    """The differences of training from the paper's; `{...}` are fields of the recipe."""
+    shared: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of all methods that have them."""
-    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    by_method: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Parameters of some methods."""
     options: str = ""
     """Options of the command line besides the data's folder."""
@@ -44,15 +43,17 @@ class Setup:
 
     def assignments(self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool) -> list[str]:
         """The values of `pcme train BASE --set ...` for a row."""
-        shortened = self.quick if quick else ()
-        return [f"method={json.dumps(self._method(method))}", *shortened, *changes]
+        kind = method["kind"]
+        shared = {name: value for name, value in self.shared.items() if name in methods.registry.fields(kind)}
+        params = {"kind": kind, **shared, **self.by_method.get(kind, {}), **method}
+        return [f"method={json.dumps(params)}", *(self.quick if quick else ()), *changes]
 
     def recipe(self, assignments: Sequence[str] = (), *, seed: int = 0) -> Recipe:
         """The recipe of a row."""
         return recipes.get(self.base).changed([*assignments, f"seed={seed}"])
 
     def protocol(self, *, quick: bool) -> str:
-        """How a run here differs from one of the paper's, in words."""
+        """The differences of a run from the paper's, in words."""
         recipe = self.recipe(self.quick if quick else ())
         epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
         return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
@@ -67,16 +68,6 @@ class Setup:
         parts += [] if seeds is None else [f"--seeds {seeds}"]
         usual = [self.options] if self.options and not quick else []
         return " ".join([*parts, *([f"--set {quote(c)}" for c in changes] or usual)])
-
-    def _method(self, method: Mapping[str, Any]) -> dict[str, Any]:
-        kind = method["kind"]
-        known = set(_fields(kind))
-        shared = {name: value for name, value in self.every.items() if name in known}
-        return {"kind": kind, **shared, **self.own.get(kind, {}), **method}
-
-
-def _fields(kind: str) -> Iterator[str]:
-    return (part.name for part in dataclasses.fields(cast("Any", methods.registry.get(kind))))
 
 
 _CUB_KL = {"kl_weight": 0.064}
@@ -96,10 +87,9 @@ AVIARY = Setup(
         "than the paper's throughout, and only which row is better can be compared."
     ),
     training=(
-        "A small convolutional backbone that has learnt the labels of the training birds and is "
-        "then frozen, instead of a ResNet-50 from ImageNet that is tuned; D = {recipe.dim} instead "
-        "of 512; epochs of new captions on the heads: {epochs}. All true matches of a batch are "
-        "positives, for every method."
+        "A small convolutional backbone that has learnt the labels of the training birds and is then frozen, instead "
+        "of a ResNet-50 from ImageNet that is tuned; D = {recipe.dim} instead of 512; epochs of new captions on the "
+        "heads: {epochs}. All true matches of a batch are positives, for every method."
     ),
 )
 
@@ -111,14 +101,13 @@ CUB = Setup(
     needs="CUB-200-2011 with the captions of Reed et al. and the splits of Xian et al.",
     data="CUB Captions, as far as it is there.",
     training=(
-        "A frozen EfficientNet-Lite0 and GloVe with 50 numbers instead of a ResNet-50 that is "
-        "tuned and GloVe with 300; D = {recipe.dim} instead of 512; epochs on the heads: {epochs}, "
-        "instead of 10 and then 50 on everything; 128 random pairs a batch, a caption's own image "
-        "its only positive, for every method. Settings are the methods' defaults; those of a "
-        "search that treats all methods alike are the matter of docs/results/real.md."
+        "A frozen EfficientNet-Lite0 and GloVe with 50 numbers instead of a ResNet-50 that is tuned and GloVe with "
+        "300; D = {recipe.dim} instead of 512; epochs on the heads: {epochs}, instead of 10 and then 50 on everything; "
+        "128 random pairs a batch, a caption's own image its only positive, for every method. Settings are the "
+        "methods' defaults; those of a search that treats all methods alike are the matter of docs/results/real.md."
     ),
-    every={"positives": "diagonal", "attention_hidden": 128},
-    own={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},
+    shared={"positives": "diagonal", "attention_hidden": 128},
+    by_method={"pcme": _CUB_KL, "pcme-isotropic": _CUB_KL},
 )
 
 COCO = Setup(
@@ -134,11 +123,10 @@ COCO = Setup(
     needs="MS-COCO 2014: images, captions, instances and Karpathy's split",
     data="MS-COCO with Karpathy's split, as the paper.",
     training=(
-        "{recipe.image.kind} and word vectors from {recipe.words.vectors}, D = {recipe.dim}, "
-        "epochs: {epochs}; of the paper's ResNet-152, GloVe 840B, D = 1,024 and 30 + 30 epochs. "
-        "Baselines have their methods' defaults."
+        "{recipe.image.kind} and word vectors from {recipe.words.vectors}, D = {recipe.dim}, epochs: {epochs}; of the "
+        "paper's ResNet-152, GloVe 840B, D = 1,024 and 30 + 30 epochs. Baselines have their methods' defaults."
     ),
-    own={"pcme": _COCO_PCME, "pcme-mu": _COCO},
+    by_method={"pcme": _COCO_PCME, "pcme-mu": _COCO},
     options="--set image.weights=resnet152.pth --set words.vectors=glove.840B.300d.txt",
     labels="annotations/instances_val2014.json",
 )

@@ -15,8 +15,8 @@ from pcme.recipes.schema import Recipe
 
 def digest(recipe: Recipe, stamp: str) -> str:
     """The digest of a recipe, its data and this version of the code."""
-    whole = {"recipe": recipe.record(), "data": stamp, "pcme": version("pcme")}
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+    inputs = {"recipe": recipe.record(), "data": stamp, "pcme": version("pcme")}
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def data_stamp(recipe: Recipe, data_root: Path | None, splits: Sequence[str]) -> str:
@@ -32,12 +32,12 @@ def data_stamp(recipe: Recipe, data_root: Path | None, splits: Sequence[str]) ->
 
 
 def _of(dataset: CaptionDataset) -> str:
-    seen = hashlib.sha256()
+    contents = hashlib.sha256()
     ids = [dataset.images.id(number) for number in range(len(dataset.images))]
     for text in (*ids, *dataset.captions):
-        seen.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        contents.update(text.encode("utf-8", "surrogatepass") + b"\0")
     # Only labels that are there: without any, the stamp is that of runs from before they counted.
     labels = [] if dataset.labels is None else [dataset.labels.values]
     for truth in (dataset.caption_image, dataset.facts, dataset.said, *labels):
-        seen.update(np.ascontiguousarray(truth).tobytes())
-    return seen.hexdigest()
+        contents.update(np.ascontiguousarray(truth).tobytes())
+    return contents.hexdigest()

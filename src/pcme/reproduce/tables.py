@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from pcme.reproduce.base import Column
-from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, known
+from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable
 
 
 def document(result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True) -> str:
@@ -48,12 +48,12 @@ def spread(values: Sequence[float | None], column: Column) -> str:
     >>> spread((0.25, 0.27), Column("i2t R-P", "i2t r_precision"))
     '26.0 ± 1.4'
     """
-    shown = [100 * value if column.percent else value for value in known(values)]
+    shown = column.shown(values)
     if not shown:
         return "–"
-    middle = f"{statistics.fmean(shown):.{column.digits}f}"
-    more = f" ± {statistics.stdev(shown):.{column.digits}f}" if len(shown) > 1 else ""
-    return (middle + more).replace("-", "−")
+    mean = f"{statistics.fmean(shown):.{column.digits}f}"
+    deviation = f" ± {statistics.stdev(shown):.{column.digits}f}" if len(shown) > 1 else ""
+    return (mean + deviation).replace("-", "−")
 
 
 def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[str]:
@@ -68,18 +68,16 @@ def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[st
 
 
 def _about(result: Result) -> str:
-    several = f"mean ± standard deviation over {result.seeds} seeds"
-    seeds = "one seed" if result.seeds == 1 else several
+    seeds = "one seed" if result.seeds == 1 else f"mean ± standard deviation over {result.seeds} seeds"
     return f"{result.summary} In the paper: {result.where}. Here: {seeds}, `{result.command}` ({spent([result])})."
 
 
 def spent(results: Sequence[Result]) -> str:
-    """How many runs, and how much processor time; runs of several results count once."""
-    each = {digest: run for result in results for digest, run in result.trainings.items()}
-    resumed = sum(run.resumed for run in each.values())
-    less = f", without what was interrupted of {resumed} of them" if resumed else ""
-    minutes = sum(run.seconds for run in each.values()) / 60
-    return f"{len(each)} runs, {minutes:.0f} min of processor time for training{less}"
+    """The number of runs and their processor time; runs of several results count once."""
+    runs = {digest: run for result in results for digest, run in result.trainings.items()}.values()
+    resumed, minutes = sum(run.resumed for run in runs), sum(run.seconds for run in runs) / 60
+    interrupted = f", without what was interrupted of {resumed} of them" if resumed else ""
+    return f"{len(runs)} runs, {minutes:.0f} min of processor time for training{interrupted}"
 
 
 def _sizes(table: ResultTable) -> str:

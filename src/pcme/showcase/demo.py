@@ -1,8 +1,8 @@
 """`pcme demo`: the main job from end to end, on the embedded world, in a few minutes.
 
-Draws Aviary, trains, calibrates on the validation species, evaluates both directions on species
-that were never seen, indexes their images, and searches: for something rare, something common, and
-something that is not there. Everything lands in one folder.
+Draws Aviary, trains, calibrates on the validation species, evaluates both directions on species that were never seen,
+indexes their images, and searches: for something rare, something common, and something that is not there. Everything
+lands in one folder.
 """
 
 import shutil
@@ -40,7 +40,7 @@ PICTURE, GAP = 128, 10
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found."""
+    """The outcome of the demo: metrics against the truth, searches and their sheet."""
 
     folder: Path
     images: int
@@ -50,27 +50,14 @@ class Demo:
     sheet: Path
 
 
-@dataclass(frozen=True)
-class _Queries:
-    """A caption that matches few images, one that matches many, and one that matches none."""
-
-    texts: list[str]
-    matches: Matches
-
-
 def run(recipe: Recipe, folder: Path, *, reporter: Reporter | None = None) -> Demo:
-    """Train, calibrate, evaluate on the test species, and search.
-
-    An existing run in `folder` is reused or resumed. A recipe that cannot be shown, or a missing
-    library, is refused before training.
-    """
-    engine()
+    """Train, calibrate, evaluate on the test species, and search; an existing run in `folder` is reused or resumed."""
+    engine()  # a missing library, or a recipe that cannot be shown, is refused before training
     reporter = reporter or Reporter()
     world, problems = find_dataset(recipe), Problems(strict=True)
-    _require_probability(recipe)
-    _require_splits(recipe, world.splits)
+    _require_shown(recipe, world.splits)
     test = world.load("test", problems)
-    queries = _choose_queries(recipe, test)
+    texts, matches = _choose_queries(recipe, test)
     train(recipe, folder, resume=True, reporter=reporter)
     model = load(folder)  # the best on the validation species, not the last
     calibrated = calibrate(folder, world.load("val", problems), progress=reporter.progress)
@@ -79,7 +66,7 @@ def run(recipe: Recipe, folder: Path, *, reporter: Reporter | None = None) -> De
     shutil.rmtree(folder / INDEX, ignore_errors=True)  # that of an earlier demo
     ids = [test.images.id(row) for row in range(len(test.images))]
     index = index_items(folder / INDEX, folder, embedded.images, ids, kind="image")
-    searches = judge(index.search_many(queries.texts, HITS), queries.texts, queries.matches)
+    searches = judge(index.search_many(texts, HITS), texts, matches)
     sheet = folder / "searches.png"
     save_sheet(draw(searches, test), sheet)
     return Demo(folder, len(test.images), measure_against_truth(model, embedded), tuple(searches), sheet)
@@ -88,8 +75,7 @@ def run(recipe: Recipe, folder: Path, *, reporter: Reporter | None = None) -> De
 def draw(searches: Sequence[Search], dataset: CaptionDataset) -> Image.Image:
     """Draw one row of hits per search, the probability below each, relevant ones in green."""
     big, small = (ImageFont.load_default(size) for size in (15, 13))
-    height = 54 + PICTURE + 34
-    width = GAP + HITS * (PICTURE + GAP)
+    width, height = GAP + HITS * (PICTURE + GAP), 54 + PICTURE + 34
     sheet = Image.new("RGB", (width, GAP + height * len(searches)), PAPER)
     pen = ImageDraw.Draw(sheet)
     for number, search in enumerate(searches):
@@ -108,16 +94,14 @@ def draw(searches: Sequence[Search], dataset: CaptionDataset) -> Image.Image:
     return sheet
 
 
-def _require_probability(recipe: Recipe) -> None:
+def _require_shown(recipe: Recipe, splits: Sequence[str]) -> None:
+    """Refuse a recipe without match probabilities, or whose data has not the splits."""
     method = methods.create(recipe.method.kind, **recipe.method.params)
     if not method.objective().score().is_log_probability:
         raise ConfigError(
             f'recipe "{recipe.name}": the demo shows match probabilities, got method '
             f'"{recipe.method.kind}", which has none. Choose another recipe, such as aviary.'
         )
-
-
-def _require_splits(recipe: Recipe, splits: Sequence[str]) -> None:
     if missing := {"val", "test"} - set(splits):
         raise ConfigError(
             f'recipe "{recipe.name}": the demo needs the splits val and test, got data without '
@@ -125,8 +109,8 @@ def _require_splits(recipe: Recipe, splits: Sequence[str]) -> None:
         )
 
 
-def _choose_queries(recipe: Recipe, dataset: CaptionDataset) -> _Queries:
-    """The captions to search for, with their matches."""
+def _choose_queries(recipe: Recipe, dataset: CaptionDataset) -> tuple[list[str], Matches]:
+    """A caption that matches few images, one that matches many, and one that matches none; and their matches."""
     counts = dataset.matches().counts
     few = np.flatnonzero((counts > 1) & (counts <= HITS))
     many = np.flatnonzero(counts >= len(dataset.images) // 4)
@@ -139,7 +123,7 @@ def _choose_queries(recipe: Recipe, dataset: CaptionDataset) -> _Queries:
     chosen = [int(few[0]), int(many[0])]
     said = np.concatenate([dataset.said[chosen], written.said])
     texts = [*(dataset.captions[row] for row in chosen), *written.captions]
-    return _Queries(texts, Matches.from_facts(said, dataset.facts))
+    return texts, Matches.from_facts(said, dataset.facts)
 
 
 def _fitted(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> str:

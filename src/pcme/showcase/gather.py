@@ -36,29 +36,29 @@ class ShownAnalysis:
 
 @dataclass(frozen=True)
 class PaperComparison:
-    """The paper's own values for this data, in per cent, and why they are not comparable."""
+    """The paper's values for this data as (metric, theirs, ours) in per cent, and why they are not comparable."""
 
     source: str
     values: tuple[tuple[str, float, float], ...]
-    """(metric, the paper's, ours)."""
     caution: str
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """All that the page says."""
+    """Everything on the page.
+
+    `readings` are those that the split names beside its own matches; `has_sigma` says that queries stand in its order.
+    """
 
     run: str
     recipe: Recipe
     evaluation: Evaluation
     readings: tuple[str, ...]
-    """Those that the split names, beside its own matches."""
     probability: bool
     """Whether scores are match probabilities."""
     calibrated: bool
     """Whether the probabilities of searches are calibrated."""
     has_sigma: bool
-    """Whether the queries of searches stand in the order of their widths."""
     beside: PaperComparison | None
     figures: tuple[ShownAnalysis, ...]
     left_out: tuple[str, ...]
@@ -84,11 +84,10 @@ def gather(
     subject = analysis.open_run(
         run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress
     )
-    found, recipe = subject.embedded, subject.model.recipe
-    told = named(progress, "scores")
-    score = subject.model.score()
-    result = evaluate_score(score, found.images, found.captions, subject.protocol, progress=told)
-    problem = (problems.summary(),) if problems else ()
+    embedded, recipe, score = subject.embedded, subject.model.recipe, subject.model.score()
+    scoring = named(progress, "scores")
+    result = evaluate_score(score, embedded.images, embedded.captions, subject.protocol, progress=scoring)
+    obstacles = {name: analysis.create(name).obstacle(subject) for name in analysis.names()}
     return RunReport(
         run=Path(run).name,
         recipe=recipe,
@@ -99,32 +98,22 @@ def gather(
         has_sigma=subject.has_sigma,
         beside=_beside(split, result),
         figures=tuple(_figures(subject, progress)),
-        left_out=tuple(_left_out(subject)),
+        left_out=tuple(f"{name} {obstacle}" for name, obstacle in obstacles.items() if obstacle is not None),
         captions=by_captions(subject, confidence),
         images=by_images(subject, confidence),
-        environment=tuple(_environment()),
+        environment=(("machine", f"{platform.system()} {platform.machine()}"), *versions().items()),
         commands=tuple(_commands(recipe, Path(run).name, split)),
-        notes=(*subject.protocol.notes, *problem),
+        notes=(*subject.protocol.notes, *((problems.summary(),) if problems else ())),
     )
 
 
 def _figures(subject: Subject, progress: Progress) -> Iterator[ShownAnalysis]:
-    for name in sorted(analysis.applicable(subject), key=_order):
-        one = analysis.create(name)
-        result = one.compute(subject, named(progress, name))
-        picture = plots.svg(one.figure(result, subject))
-        question = analysis.registry.summary(name)
-        yield ShownAnalysis(name, question, one.reading, picture, result.numbers())
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (FIRST.index(name) if name in FIRST else len(FIRST), name)
-
-
-def _left_out(subject: Subject) -> Iterator[str]:
-    for name in analysis.names():
-        if (why := analysis.create(name).obstacle(subject)) is not None:
-            yield f"{name} {why}"
+    names = analysis.applicable(subject)
+    for name in dict.fromkeys([*(name for name in FIRST if name in names), *names]):
+        chosen = analysis.create(name)
+        result = chosen.compute(subject, named(progress, name))
+        picture = plots.svg(chosen.figure(result, subject))
+        yield ShownAnalysis(name, analysis.registry.summary(name), chosen.reading, picture, result.numbers())
 
 
 def _beside(split: str, result: Evaluation) -> PaperComparison | None:
@@ -132,9 +121,8 @@ def _beside(split: str, result: Evaluation) -> PaperComparison | None:
     table = paper.OF_SPLIT.get(result.dataset)
     if table is None:
         return None
-    ours = {
-        f"{way} {name}": 100 * value for way in ("i2t", "t2i") for name, value in result.direction(way).metrics.items()
-    }
+    metrics = {"i2t": result.i2t.metrics, "t2i": result.t2i.metrics}
+    ours = {f"{direction} {name}": 100 * value for direction in metrics for name, value in metrics[direction].items()}
     values = [
         (column, theirs, ours[column])
         for column in table.columns
@@ -148,29 +136,24 @@ def _beside(split: str, result: Evaluation) -> PaperComparison | None:
     return PaperComparison(table.name, tuple(values), caution)
 
 
-def _environment() -> Iterator[tuple[str, str]]:
-    yield "machine", f"{platform.system()} {platform.machine()}"
-    yield from versions().items()
-
-
 def _commands(recipe: Recipe, run: str, split: str) -> Iterator[str]:
-    """What makes all of it again, from nothing."""
-    yield _training(recipe, run)
-    yield shlex.join(["pcme", "evaluate", f"runs/{run}", "--split", split])
-    yield shlex.join(["pcme", "analyze", f"runs/{run}", "all", "--split", split])
-    yield shlex.join(["pcme", "report", f"runs/{run}", "--split", split, "--out", "report.html"])
+    """The commands that make all of it again, from nothing."""
+    folder = f"runs/{run}"
+    yield _training(recipe, folder)
+    yield shlex.join(["pcme", "evaluate", folder, "--split", split])
+    yield shlex.join(["pcme", "analyze", folder, "all", "--split", split])
+    yield shlex.join(["pcme", "report", folder, "--split", split, "--out", "report.html"])
 
 
-def _training(recipe: Recipe, run: str) -> str:
+def _training(recipe: Recipe, folder: str) -> str:
     """The command that trains this recipe: a named one with changes, or a file."""
     if recipe.name not in recipes.names():
-        return shlex.join(["pcme", "train", f"runs/{run}/recipe.json", "--out", f"runs/{run}"])
-    base, own = recipes.get(recipe.name).record(), recipe.record()
-    changes = [
-        part
-        for key, value in own.items()
-        if value != base[key] and key != "seed"
-        for part in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")
-    ]
-    seed = ["--seed", str(recipe.seed)] if recipe.seed != base["seed"] else []
-    return shlex.join(["pcme", "train", recipe.name, "--out", f"runs/{run}", *changes, *seed])
+        return shlex.join(["pcme", "train", f"{folder}/recipe.json", "--out", folder])
+    base = recipes.get(recipe.name).record()
+    options = ["--out", folder]
+    for key, value in recipe.record().items():
+        if value != base[key] and key != "seed":
+            options += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    if recipe.seed != base["seed"]:
+        options += ["--seed", str(recipe.seed)]
+    return shlex.join(["pcme", "train", recipe.name, *options])

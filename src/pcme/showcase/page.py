@@ -4,8 +4,6 @@ import base64
 import errno
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pcme.core import files
@@ -31,16 +29,16 @@ PLAUSIBLE = {"pmrp": "PMRP", "1k pmrp": "PMRP, 1K", "1k recall@1": "Recall@1, 1K
 RANKS = ("median_rank", "mean_rank")
 
 TILES = {"calibration": (0, 2), "truth": (0,)}
-"""Which numbers of which analyses stand on top, where there are so many."""
+"""{analysis: the indices of its numbers that stand on top of the page}."""
 
 
 def require_writable(path: str | Path) -> None:
     """Refuse, before a report is gathered, a page that could not be written; its folder is made."""
     target = Path(path)
     draft = files.hidden(target)
-    with _explained(target):
+    with files.explaining(target, "cannot be written"):
         if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            raise IsADirectoryError(errno.EISDIR, "a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.touch()
         draft.unlink()
@@ -49,18 +47,10 @@ def require_writable(path: str | Path) -> None:
 def write_page(report: RunReport, path: str | Path) -> Path:
     """Write the page, whole or not at all."""
     target = Path(path)
-    with _explained(target):
+    with files.explaining(target, "cannot be written"):
         target.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(target, page(report))
     return target
-
-
-@contextmanager
-def _explained(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written, {error.strerror or error}. Give another --out.") from error
 
 
 def page(report: RunReport) -> str:
@@ -78,41 +68,32 @@ def page(report: RunReport) -> str:
     )
     environment.filters["picture"] = _picture
     environment.filters["probability"] = _probability
+    recipe = json.dumps(report.recipe.record(), indent=2, ensure_ascii=False)
     template = environment.get_template("page.html")
-    return template.render(
-        report=report,
-        tiles=_tiles(report),
-        rows=_rows(report),
-        recipe=json.dumps(report.recipe.record(), indent=2, ensure_ascii=False),
-    )
+    return template.render(report=report, tiles=_tiles(report), rows=_rows(report), recipe=recipe)
 
 
 def _tiles(report: RunReport) -> list[tuple[str, str, str]]:
-    """(figure, what it is, beside it) of what matters most."""
-    result = report.evaluation
-    tiles = []
-    for way, text in (("i2t", "images → captions"), ("t2i", "captions → images")):
-        figures = result.i2t.metrics if way == "i2t" else result.t2i.metrics
-        chance = f"by chance {100 * figures['chance']:.1f} %"
-        tiles.append((f"{100 * figures['r_precision']:.1f} %", f"R-Precision, {text}", chance))
-        tiles.append((f"{100 * figures['recall@1']:.1f} %", f"Recall@1, {text}", ""))
-    numbers = [
-        figure.numbers[place]
-        for figure in report.figures
-        for place in TILES.get(figure.name, ())
-        if place < len(figure.numbers)
-    ]
-    return [*tiles, *((f"{each.value:.3f}", each.name, each.meaning) for each in numbers)]
+    """(value, its name, a note) of the numbers that matter most."""
+    result, tiles = report.evaluation, []
+    for metrics, text in ((result.i2t.metrics, "images → captions"), (result.t2i.metrics, "captions → images")):
+        chance = f"by chance {100 * metrics['chance']:.1f} %"
+        tiles.append((f"{100 * metrics['r_precision']:.1f} %", f"R-Precision, {text}", chance))
+        tiles.append((f"{100 * metrics['recall@1']:.1f} %", f"Recall@1, {text}", ""))
+    for figure in report.figures:
+        numbers = [number for n, number in enumerate(figure.numbers) if n in TILES.get(figure.name, ())]
+        tiles += [(f"{number.value:.3f}", number.name, number.meaning) for number in numbers]
+    return tiles
 
 
 def _rows(report: RunReport) -> list[tuple[str, list[str]]]:
     """(metric, [images to captions, captions to images]), each with its interval."""
-    ways = [(way.metrics, intervals(way)) for way in (report.evaluation.i2t, report.evaluation.t2i)]
+    directions = [(each.metrics, intervals(each)) for each in (report.evaluation.i2t, report.evaluation.t2i)]
     shown = SHOWN | (PLAUSIBLE if "pmrp" in report.readings else {})
     return [
-        (title, [_cell(name, figures.get(name), spans.get(name)) for figures, spans in ways])
+        (title, [_cell(name, metrics.get(name), spans.get(name)) for metrics, spans in directions])
         for name, title in shown.items()
-        if any(name in figures for figures, _ in ways)
+        if any(name in metrics for metrics, _ in directions)
     ]
 
 
@@ -127,8 +108,7 @@ def _cell(name: str, value: float | None, span: Estimate | None) -> str:
 
 def _picture(svg: str) -> str:
     """An SVG as the address of an image: its ids then cannot clash with those of another."""
-    text = base64.b64encode(svg.encode("utf-8")).decode("ascii")
-    return f"data:image/svg+xml;base64,{text}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode('utf-8')).decode('ascii')}"
 
 
 def _probability(value: float) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
@@ -28,7 +27,7 @@ PIXELS = 144
 """The longer side of an image on the page."""
 
 DEEP = 20
-"""How many times the captions shown are ranked, so that enough of them differ."""
+"""The factor of captions ranked over captions shown, so that enough of them differ."""
 
 Shown = tuple[str | None, str]
 """An image (a data: address) and a text, as they stand on the page."""
@@ -106,10 +105,10 @@ def index_items(
     return index
 
 
-def judge(found: Sequence[Hits], texts: Sequence[str], matches: Matches) -> list[Search]:
+def judge(ranked: Sequence[Hits], texts: Sequence[str], matches: Matches) -> list[Search]:
     """Compare the hits of queries with the truth; `matches` has one row per query."""
     searches = []
-    for row, (hits, text) in enumerate(zip(found, texts, strict=True)):
+    for row, (hits, text) in enumerate(zip(ranked, texts, strict=True)):
         relevant = matches.hits([[_row(hit) for hit in hits]], row)[0]
         searches.append(Search(text, hits, tuple(map(bool, relevant)), int(matches.counts[row])))
     return searches
@@ -118,10 +117,7 @@ def judge(found: Sequence[Hits], texts: Sequence[str], matches: Matches) -> list
 def by_captions(
     subject: Subject, confidence: Confidence | None, count: int = 6, hits: int = 6
 ) -> tuple[ShownSearch, ...]:
-    """Search for images: captions of rising uncertainty, and one without a match, if possible.
-
-    They stand at equal steps of σ among all captions (of a model without σ: at random).
-    """
+    """Search for images by captions at equal steps of σ (without σ: at random) and one without a match, if possible."""
     dataset = subject.embedded.dataset
     rows = _spread(subject.embedded.captions, count)
     texts, said = [dataset.captions[row] for row in rows], dataset.said[rows]
@@ -132,8 +128,8 @@ def by_captions(
         queries = texts = [*texts, *written.captions]
         said = np.concatenate([said, written.said])
     ids = [dataset.images.id(row) for row in range(len(dataset.images))]
-    found = _search(subject, confidence, "image", ids, queries, hits)
-    searches = judge(found, texts, Matches.from_facts(said, dataset.facts))
+    ranked = _search(subject, confidence, "image", ids, queries, hits)
+    searches = judge(ranked, texts, Matches.from_facts(said, dataset.facts))
     return tuple(_shown(search, None, lambda i: (_picture(dataset, i), "")) for search in searches)
 
 
@@ -144,13 +140,13 @@ def by_images(
     dataset = subject.embedded.dataset
     rows = _spread(subject.embedded.images, count)
     queries, names = subject.embedded.images[rows], [dataset.images.id(row) for row in rows]
-    found = _search(subject, confidence, "caption", dataset.caption_ids, queries, DEEP * hits)
-    searches = judge(found, names, subject.matches.T[np.array(rows)])
+    ranked = _search(subject, confidence, "caption", dataset.caption_ids, queries, DEEP * hits)
+    searches = judge(ranked, names, subject.matches.T[np.array(rows)])
     shown = [
         _shown(search, _picture(dataset, row), lambda i: (None, dataset.captions[i]))
         for search, row in zip(searches, rows, strict=True)
     ]
-    return tuple(replace(one, hits=_of_different_texts(one.hits)[:hits]) for one in shown)
+    return tuple(replace(each, hits=_of_different_texts(each.hits)[:hits]) for each in shown)
 
 
 def _search(
@@ -178,20 +174,14 @@ def _ranked(
     if not isinstance(queries, Embedding):
         queries = model.encode_captions([str(query) for query in queries])
     ranking = model.score().topk(queries, items, k=min(k, len(items)))
-    nothing = QueryInfo(None, None, None, None)
-    return [
-        Hits(
-            nothing,
-            tuple(
-                Hit(rank, ids[row], kind, score, None, None, None, metadata={ROW: row})
-                for rank, (row, score) in enumerate(zip(rows, scores, strict=True), start=1)
-            ),
-            len(items),
-            calibrated=False,
-            exact=True,
+    ranked = []
+    for rows, scores in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True):
+        hits = tuple(
+            Hit(rank, ids[row], kind, score, None, None, None, metadata={ROW: row})
+            for rank, (row, score) in enumerate(zip(rows, scores, strict=True), start=1)
         )
-        for rows, scores in zip(ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
-    ]
+        ranked.append(Hits(QueryInfo(None, None, None, None), hits, len(items), calibrated=False, exact=True))
+    return ranked
 
 
 def _shown(search: Search, picture: str | None, item: Callable[[int], Shown]) -> ShownSearch:
@@ -213,10 +203,8 @@ def _value(hit: Hit) -> float:
 
 def _of_different_texts(hits: Sequence[ShownHit]) -> tuple[ShownHit, ...]:
     """The first hit of each text."""
-    first: dict[str, ShownHit] = {}
-    for hit in hits:
-        first.setdefault(hit.text, hit)
-    return tuple(first.values())
+    texts = [hit.text for hit in hits]
+    return tuple(hit for rank, hit in enumerate(hits) if hit.text not in texts[:rank])
 
 
 def _spread(items: Embedding, count: int) -> list[int]:
@@ -226,7 +214,7 @@ def _spread(items: Embedding, count: int) -> list[int]:
         return sorted(numpy_stream(0, "report").permutation(len(items))[:count].tolist())
     order = np.argsort(items.mean_log_sigma().numpy(), kind="stable")
     steps = (np.arange(count) + 0.5) / count * len(order)
-    return [int(order[int(step)]) for step in steps]
+    return order[steps.astype(int)].tolist()  # type: ignore[no-any-return]
 
 
 def _picture(dataset: CaptionDataset, row: int) -> str | None:
@@ -234,13 +222,9 @@ def _picture(dataset: CaptionDataset, row: int) -> str | None:
     if dataset.image_vectors is not None:
         return None
     try:
-        return _data_address(dataset.images.load(row))
+        small, stream = dataset.images.load(row).copy(), io.BytesIO()
     except ImageError:
         return None
-
-
-def _data_address(image: Image.Image) -> str:
-    small, stream = image.copy(), io.BytesIO()
     small.thumbnail((PIXELS, PIXELS))
     small.save(stream, "JPEG", quality=85)
     return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode('ascii')}"

@@ -11,11 +11,12 @@ ATTENTION = (
     Row("both", PCME, paper="both"),
 )
 SQUASHED = (Row("with", {**PCME, "sigma_squashed": True}, paper="with"), Row("without", PCME, paper="without"))
+ATTENTION_CLAIMS = (
+    Claim("attention for both is better than for μ alone", "both", "μ alone", PRECISION),
+    Claim("attention for both is better than for neither", "both", "neither", PRECISION),
+)
+SQUASHED_CLAIMS = (Claim("an unsquashed σ is better", "without", "with", PRECISION),)
 BARS = Plot("bars", "R-Precision (%)")
-
-
-def _claim(text: str, above: str, below: str) -> Claim:
-    return Claim(text, above, below, PRECISION)
 
 
 @registry.register("architecture")
@@ -26,14 +27,8 @@ class Architecture(Experiment):
     differs = "At test time J → ∞ instead of J = 7."
     content = (
         Table(
-            "Which heads have local attention", ATTENTION, PRECISIONS, BARS, paper.ARCHITECTURE,
-            claims=(
-                _claim("attention for both is better than for μ alone", "both", "μ alone"),
-                _claim("attention for both is better than for neither", "both", "neither"),
-            ),
+            "Which heads have local attention",
+            ATTENTION, PRECISIONS, BARS, paper.ARCHITECTURE, claims=ATTENTION_CLAIMS,
         ),
-        Table(
-            "Sigmoid and LN in the σ head", SQUASHED, PRECISIONS, BARS, paper.SQUASHING,
-            claims=(_claim("an unsquashed σ is better", "without", "with"),),
-        ),
+        Table("Sigmoid and LN in the σ head", SQUASHED, PRECISIONS, BARS, paper.SQUASHING, claims=SQUASHED_CLAIMS),
     )  # fmt: skip

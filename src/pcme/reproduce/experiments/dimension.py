@@ -9,6 +9,7 @@ ROWS = tuple(
     for name, method in (("μ only", MEANS), ("PCME", PCME))
     for dim in DIMENSIONS
 )
+COLUMNS = (*PRECISIONS, Column("mean R-P", "both r_precision"))
 CLAIMS = tuple(
     Claim(f"PCME is better than μ only at {d}", f"PCME, {d}", f"μ only, {d}", ("mean R-P",))
     for d in (f"D = {dim}" for dim in DIMENSIONS)
@@ -25,12 +26,4 @@ class Dimension(Experiment):
         "The weight of the KL term is on a mean over dimensions and stays the same; the paper's is "
         "on a sum. At test time J → ∞ instead of J = 7."
     )
-    content = (
-        Table(
-            "Dimension of the embedding",
-            ROWS,
-            (*PRECISIONS, Column("mean R-P", "both r_precision")),
-            PLOT,
-            claims=CLAIMS,
-        ),
-    )
+    content = (Table("Dimension of the embedding", ROWS, COLUMNS, PLOT, claims=CLAIMS),)

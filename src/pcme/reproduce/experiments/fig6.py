@@ -1,19 +1,16 @@
 """Fig. 6: is retrieval worse where σ is larger?"""
 
-from pcme.reproduce.base import Claim, Column, Experiment, Plot, Row, Table, registry
-from pcme.reproduce.parts import DIRECTIONS, OURS, PCME
+from pcme.reproduce.base import Claim, Column, Experiment, Plot, Table, registry
+from pcme.reproduce.parts import DIRECTIONS, SIGMA_ROWS, rank_correlation
 
-ROWS = (Row("PCME, J = 7", PCME), *OURS)
-BINS = range(1, 11)
-TITLES = tuple(f"bin {n}" for n in BINS)
+TITLES = tuple(f"bin {n}" for n in range(1, 11))
 CLAIM = Claim("R@1 is higher in the lower half of σ", "PCME, J = 7", "PCME, J = 7", TITLES[:5], than=TITLES[5:])
 
 
 def _table(direction: str, title: str) -> Table:
-    bins = [Column(f"bin {n}", f"{direction} bin {n}", "bins", x=n) for n in BINS]
-    order = Column("ρ", f"{direction} bins~recall", "bins", percent=False, digits=2)
-    plot = Plot("columns", "R@1 (%)", "bins of rising σ", columns=TITLES)
-    return Table(title, ROWS, (*bins, order), plot, claims=(CLAIM,))
+    bins = [Column(name, f"{direction} {name}", "bins", x=n) for n, name in enumerate(TITLES, start=1)]
+    columns = (*bins, rank_correlation(f"{direction} bins~recall", "bins"))
+    return Table(title, SIGMA_ROWS, columns, Plot("columns", "R@1 (%)", "bins of rising σ", TITLES), claims=(CLAIM,))
 
 
 @registry.register("fig6")

@@ -4,12 +4,9 @@ from pcme.reproduce.base import Claim, Column, Experiment, Plot, Row, Scoring, T
 from pcme.reproduce.parts import PCME, PRECISION, PRECISIONS
 
 BEYOND = 30.0
-"""Where J → ∞ is drawn."""
+"""The position of J → ∞ in the figures."""
 TRAINED = (
-    *(
-        Row(f"J = {j}", PCME if j == 7 else {**PCME, "samples": j}, x=j)  # 7 is the default
-        for j in (1, 3, 7, 15)
-    ),
+    *(Row(f"J = {j}", PCME if j == 7 else {**PCME, "samples": j}, x=j) for j in (1, 3, 7, 15)),  # 7 is the default
     Row("J → ∞", {"kind": "pcme"}, x=BEYOND),
 )
 TESTED = (
