@@ -80,13 +80,10 @@ class Moments(NamedTuple):
         return Moments(self.spread / mean, self.spread2 / mean / mean, self.shift / mean, self.shift2 / mean / mean)
 
     def estimate_theta3(self) -> Float[Tensor, "*n"]:
-        """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy).
-
-        The 1e-6 keeps rounding noise in ΣΔ² from being divided by itself for coinciding means.
-        """
+        """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy)."""
         tiny = torch.finfo(self.spread.dtype).tiny  # σ so small that σ² is 0
         central = self.spread2 * (self.spread2 / self.spread.clamp_min(tiny))
-        along = self.shift2 / (self.shift + 1e-6 * self.spread).clamp_min(tiny)
+        along = self.shift2 / (self.shift + 1e-6 * self.spread).clamp_min(tiny)  # where Δ = 0, ΣΔ² is rounding noise
         return central + 3 * self.shift2 * along
 
 
@@ -125,10 +122,7 @@ class Factors:
 
 
 def log_match(queries: Side, gallery: Side, scale: Scalar, shift: Scalar, sign: Sign = 1.0) -> Float[Tensor, "q g"]:
-    """log E[sigmoid(sign · (b − a √Q))] for all pairs: log p for sign 1, log(1 − p) for −1.
-
-    Paper: Eq. (2) and (3) as J → ∞. Differentiable in everything.
-    """
+    """log E[sigmoid(sign · (b − a √Q))] of all pairs: log p for sign 1, log(1 − p) for −1. Paper: Eq. (2)–(3)."""
     columns = gallery[0].shape[0]
 
     def gather(flat: Int[Tensor, " n"]) -> Side:
@@ -214,11 +208,7 @@ def _narrow(moments: Moments, scale: Scalar, shift: Scalar, sign: Sign, *, nodes
 
 
 def _log_mean_sigmoid(logits: list[Float[Tensor, "*n"]], log_weights: list[float]) -> Float[Tensor, "*n"]:
-    """log Σ_k w_k sigmoid(l_k), one exponential per node and none of a positive number.
-
-    With r the largest logit and v = e^(l−r), sigmoid(l) e^(−min(r, 0)) = v / (α + β v), where (α, β) = (1, eʳ) for
-    r < 0 and (e⁻ʳ, 1) otherwise.
-    """
+    """log Σ_k w_k sigmoid(l_k), one exponential per node and none of a positive number (`sampled._scaled_sigmoid`)."""
     top = logits[0].detach()
     for logit in logits[1:]:
         top = torch.maximum(top, logit.detach())

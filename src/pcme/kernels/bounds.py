@@ -1,12 +1,11 @@
-"""Bounds on the analytic match probability of a query with any item of a gallery.
+"""Bounds on the analytic match probability of a query with any item of a gallery, which prove a top-k.
 
-They prove a top-k without scoring everything: an item whose expected squared distance is at least
-so large has at most this match probability.
+An item whose expected squared distance is at least so large has at most this match probability.
 """
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
@@ -31,8 +30,7 @@ def extent(items: Gaussian, centre: Float[Tensor, " d"]) -> Float64[Tensor, "5 n
     return torch.stack((*sums, uneven, norm4)).double()
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Per query, bounds on the sums of `analytic.Moments` that hold for every item."""
 
     least_spread: Float[Tensor, " n"]

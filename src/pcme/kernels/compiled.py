@@ -56,12 +56,9 @@ def kernel_gradients(queries: Arrays, items: Arrays, weights: Arrays, threads: i
 
 
 def pair_moments(queries: Arrays, items: Arrays, ids: Array, threads: int) -> Array:
-    """Σ s, Σ s², Σ Δ², Σ Δ² s in float64 for the listed pairs: ids [Q, m] → [4, Q, m].
-
-    In the order of the items, not of the queries: each item's row is then read from memory once.
-    """
+    """Σ s, Σ s², Σ Δ², Σ Δ² s in float64 for the listed pairs: ids [Q, m] → [4, Q, m]."""
     out = np.empty((4, ids.size))
-    order = np.argsort(ids, axis=None)
+    order = np.argsort(ids, axis=None)  # in the order of the items: each item's row is then read from memory once
     run_slices(lambda a, b: _pair_moments(queries, items, ids, order, out, a, b), ids.size, threads)
     return out.reshape(4, *ids.shape)
 

@@ -10,9 +10,7 @@ from pcme.kernels.threads import Array, run_slices
 def products(
     items: Float32[np.ndarray, "n d"], query: Float32[np.ndarray, " d"], own: Float32[np.ndarray, " n"], threads: int
 ) -> Float32[np.ndarray, " n"]:
-    """⟨item, query⟩ + own in single precision, at the speed of the memory.
-
-    A library's matrix-vector product reads at a third of it.
+    """⟨item, query⟩ + own in single precision, at the speed of the memory, of which libraries reach a third.
 
     >>> products(np.eye(2, dtype="f4"), np.array([3, 4], "f4"), np.array([0, 1], "f4"), 1)
     array([3., 5.], dtype=float32)

@@ -169,10 +169,7 @@ class Score(ABC):
         memory_limit: int = MEMORY_LIMIT,
         out: Float[Tensor, "q g"] | None = None,
     ) -> Iterator[tuple[slice, Float[Tensor, "q g"]]]:
-        """(rows, scores of these queries against everything): the matrix without holding it.
-
-        With `out` [Q, G] the rows are written there and yielded as views of it.
-        """
+        """(rows, scores of these queries against everything), without the matrix; with `out` [Q, G] as views of it."""
         require_comparable(queries, gallery)
         plan = self.plan(queries.detach(), gallery.detach())
         for rows in query_blocks(plan, memory_limit, whole_rows=out is None):

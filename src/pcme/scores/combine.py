@@ -216,8 +216,7 @@ def but_not(wanted: object, unwanted: object) -> Query:
 def product(parts: Sequence[Gaussian]) -> Gaussian:
     """The normalised product of densities: precisions add, means are weighted by them.
 
-    1/σ² = Σ 1/σᵢ², μ = σ² Σ μᵢ/σᵢ². The mean is shorter than those of the parts where they differ, and stays so: making
-    it a unit vector again does not help (docs/guide/combine.md).
+    1/σ² = Σ 1/σᵢ², μ = σ² Σ μᵢ/σᵢ². Where the means differ it is shorter than they are (docs/guide/combine.md).
 
     >>> one = Gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0]]))
     >>> two = product([one, Gaussian(torch.tensor([[2.0]]), torch.tensor([[0.0]]))])

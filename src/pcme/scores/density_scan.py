@@ -44,10 +44,7 @@ class Density(ABC):
 
 
 class DensityPlan(Plan):
-    """Blocks by `overlap.terms`, with one scaling for all queries; candidates with their own.
-
-    A score rounds by the gallery's scaling: with the `extent` of a whole gallery, some of its items score as among all.
-    """
+    """Blocks by `overlap.terms`, scaled alike for all queries; candidates query by query, in the gallery's `extent`."""
 
     def __init__(
         self, score: Density, queries: Gaussian, gallery: Gaussian, extent: overlap.Extent | None = None

@@ -72,7 +72,7 @@ Reduce = Callable[[sampled.Queries, sampled.Items], sampled.Pairs]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one gallery item and of one pair, read off the plan that computes a score.
+    """Cost of one gallery item and of one pair, read off the plan that computes a score.
 
     Paper: Table 1 (space). Differs: sampling stores J vectors per item, O(JN); J² is its work, not its space.
     """

@@ -89,8 +89,8 @@ class Scan(Generic[Prepared, Kept]):
         results: list[TopK | None] = [None] * len(queries)
         k, plan = min(k, len(everything)), self.plan(queries, self.gallery.embedding)
         for proven in self._shortlist(plan, queries, k, rows, MEMORY_LIMIT):
-            for query, *lists in zip(*(part.numpy() for part in proven), strict=True):
-                results[query] = TopK(*lists, len(everything))
+            for query, best, top, pool, pool_scores in zip(*(part.numpy() for part in proven), strict=True):
+                results[query] = TopK(best, top, pool, pool_scores, len(everything))
         return [
             result or self.ranked(queries[query], everything, k, len(everything))
             for query, result in enumerate(results)
