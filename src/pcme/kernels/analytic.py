@@ -89,15 +89,13 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class Factors:
-    """What one side brings to the six products."""
+    """What one side brings to the six products; `scaled` is μ σ², `sums` are Σ σ², Σ σ⁴, Σ μ² and Σ μ² σ²."""
 
     mean: Float[Tensor, "n d"]
     variance: Float[Tensor, "n d"]
     square: Float[Tensor, "n d"]
     scaled: Float[Tensor, "n d"]
-    """μ σ²."""
     sums: Moments
-    """Σ σ², Σ σ⁴, Σ μ², Σ μ² σ²."""
 
     @staticmethod
     def of(side: Side, centre: Float[Tensor, " d"]) -> "Factors":
