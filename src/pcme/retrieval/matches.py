@@ -171,7 +171,7 @@ class Matches:
         return matrix
 
     def hits(self, ids: ArrayLike, first_row: int = 0) -> Bool[np.ndarray, "q k"]:
-        """Whether each ranked id [q,k] is relevant; row i of `ids` is of query first_row + i; in linear time.
+        """Whether each ranked id [q,k] is relevant; row i of `ids` is of query first_row + i.
 
         >>> Matches.from_pairs([0, 0], [2, 4], shape=(1, 5)).hits([[4, 1, 2]])
         array([[ True, False,  True]])
