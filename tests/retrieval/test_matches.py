@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.retrieval import blocks
-from pcme.retrieval.labels import UNSAID, binary_labels, hamming_factors
+from pcme.retrieval.labels import UNSAID, hamming_factors
 from pcme.retrieval.matches import Matches
 
 quick = settings(max_examples=30, deadline=None)
@@ -327,15 +327,6 @@ def test_facts_in_blocks_are_the_same(monkeypatch):
     assert Matches.from_facts(said, facts) == whole
 
 
-def test_one_attribute_that_all_name_is_a_class():
-    said, facts = [[2], [0], [5]], [[0], [2], [2]]
-    assert Matches.from_facts(said, facts) == Matches.from_classes([2, 0, 5], [0, 2, 2])
-
-
-def test_a_query_that_says_nothing_matches_everything():
-    assert Matches.from_facts([[UNSAID]], [[4], [7]]).counts.tolist() == [2]
-
-
 @pytest.mark.parametrize(
     ("error", "said", "facts"),
     [
@@ -371,8 +362,3 @@ def test_labels_never_build_a_cube(monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16 * 2**20
-
-
-def test_binary_labels_names_the_culprit():
-    with pytest.raises(DataError, match=r"caption labels: must be binary, got 7 .*int64"):
-        binary_labels([[0, 1], [7, 0]], "caption labels")

@@ -81,57 +81,6 @@ def test_the_order_is_by_score_then_id(scores, data):
     np.testing.assert_array_equal(ranking.scores, np.take_along_axis(scores, ranking.ids.numpy(), axis=1))
 
 
-@quick
-@given(score_matrices())
-def test_a_truncated_ranking_is_the_head_of_the_full_one(scores):
-    full = Ranking.from_scores(scores)
-    for depth in range(1, scores.shape[1] + 1):
-        head = Ranking.from_scores(scores, k=depth)
-        assert torch.equal(head.ids, full.ids[:, :depth])
-        assert torch.equal(head.scores, full.scores[:, :depth])
-        assert head.gallery_size == scores.shape[1]
-
-
-@quick
-@given(score_matrices(dtype=np.float32))
-def test_float32_and_float64_agree(scores):
-    wide = Ranking.from_scores(scores.astype(np.float64))
-    assert torch.equal(Ranking.from_scores(scores).ids, wide.ids)
-
-
-@quick
-@given(score_matrices(), st.randoms(use_true_random=False))
-def test_the_order_of_the_queries_does_not_matter(scores, random):
-    rows = random.sample(range(len(scores)), len(scores))
-    expected = Ranking.from_scores(scores).ids[rows]
-    assert torch.equal(Ranking.from_scores(scores[rows]).ids, expected)
-
-
-@quick
-@given(st.integers(1, 40), st.randoms(use_true_random=False))
-def test_without_ties_the_order_of_the_gallery_does_not_matter(items, random):
-    scores = np.array([random.sample(range(items), items)], np.float32)
-    columns = random.sample(range(items), items)
-    shuffled = Ranking.from_scores(scores[:, columns]).ids[0].tolist()
-    assert [columns[item] for item in shuffled] == Ranking.from_scores(scores).ids[0].tolist()
-
-
-def test_minus_zero_ties_with_zero():
-    for dtype in (np.float32, np.float64):
-        scores = np.array([[-0.0, 0.0, -0.0, 0.0], [0.0, -0.0, 0.0, -0.0]], dtype)
-        assert Ranking.from_scores(scores).ids.tolist() == [[0, 1, 2, 3]] * 2
-        assert Ranking.from_scores(scores, k=2).ids.tolist() == [[0, 1]] * 2
-
-
-def test_minus_infinity_comes_last():
-    scores = np.array([[-np.inf, -3e38, -np.inf, 0.0]], np.float32)
-    assert Ranking.from_scores(scores).ids.tolist() == [[3, 1, 0, 2]]
-
-
-def test_asking_for_more_than_there_is_gives_everything():
-    assert Ranking.from_scores(SCORES, k=100).depth == 8
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("depth", [1, 7, 700, 1300])
 def test_blocks_threads_and_layout_change_nothing(monkeypatch, two_threads, dtype, depth):
@@ -161,10 +110,6 @@ def test_rows_of_a_transposed_matrix():
     block = read_rows(matrix, slice(1, 3))
     assert block.flags.c_contiguous
     np.testing.assert_array_equal(block, matrix[1:3])
-
-
-def test_top_ids_of_one_row():
-    assert top_ids(np.float32([[1, 3, 3]]), 2).tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -9,7 +9,7 @@ from pcme.index.resident import Resident
 from pcme.index.settings import Settings
 from pcme.scores import scan as scanning
 from pcme.scores.gallery import best_first
-from tests.helpers import random_gaussians
+from tests.scores.worlds import clustered
 
 SCORES = {
     "mean": {},
@@ -22,23 +22,8 @@ SCORES = {
     "w2": {},
     "kl": {},
 }
-COUNT, DIM = 6000, 24
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def clustered(count, *, seed, spread=0.4, log_sigma=-2.0, uneven=0.5):
-    """Items in clusters of ten, of uneven width: neighbours are near, as in a trained space."""
-    centres = random_gaussians(-(-count // 10), DIM, seed=seed, log_sigma=log_sigma)
-    own = random_gaussians(count, DIM, seed=seed + 1, log_sigma=log_sigma, spread=uneven)
-    mean = centres.mean.repeat_interleave(10, 0)[:count] + spread * own.mean
-    return Gaussian(torch.nn.functional.normalize(mean), own.log_sigma)
+COUNT = 6000
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def held(items, name, ids=None, **params):
