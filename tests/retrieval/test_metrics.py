@@ -18,22 +18,17 @@ from pcme.retrieval.matches import Matches
 from pcme.retrieval.metrics import chance, map_at_r, median_rank, precision, r_precision, recall
 from pcme.retrieval.plausible import pmrp
 from pcme.retrieval.ranking import Ranking
+from tests.retrieval.worlds import SCORES, ordered
 
 quick = settings(max_examples=30, deadline=None)
 
 NAN, INF = math.nan, math.inf
 
-# Worked by hand. The order of each row of SCORES, and which of these are right (counting from 1):
-#   query 0: 1 3 7 2 5 4 0 6   right answers {3, 2}       at ranks 2, 4      R = 2
-#   query 1: 0 1 2 3 4 5 6 7   right answers {0, 1, 2}    at ranks 1, 2, 3   R = 3   (all tied)
-#   query 2: 4 6 2 3 0 7 1 5   right answers {4, 3, 1, 5} at ranks 1, 4, 7, 8   R = 4
-#   query 3: 0 1 2 3 4 5 6 7   no right answer
-SCORES = [
-    [0.1, 0.9, 0.3, 0.9, 0.2, 0.3, 0.0, 0.8],
-    [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5],
-    [-1.0, -2.0, 0.0, -0.0, 3.0, -2.0, 3.0, -1.0],
-    [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 2.0],
-]
+# Which of SCORES are right, counting the ranks from 1:
+#   query 0: {3, 2}       at ranks 2, 4         R = 2
+#   query 1: {0, 1, 2}    at ranks 1, 2, 3      R = 3   (all tied)
+#   query 2: {4, 3, 1, 5} at ranks 1, 4, 7, 8   R = 4
+#   query 3: none
 MATCHES = Matches.from_pairs([0, 0, 1, 1, 1, 2, 2, 2, 2], [3, 2, 0, 1, 2, 4, 3, 1, 5], (4, 8))
 
 WORKED = [
@@ -64,10 +59,6 @@ PMRP = {0: [0, 1], 1: [3 / 5, 2 / 3], 2: [6 / 7, 4 / 6]}
 
 
 # --- plain loops ----------------------------------------------------------------------------------
-
-
-def ordered(row):
-    return sorted(range(len(row)), key=lambda item: (-row[item], item))
 
 
 def loop(value, scores, mask):
@@ -390,9 +381,8 @@ class Karpathy5K:
         self.images = np.array(list(dict.fromkeys(owners)))
         rng = np.random.default_rng(0)
         points = rng.standard_normal((len(self.images), 6), np.float32)
-        self.owner = self._positions(self.images, owners)
         noise = rng.standard_normal((len(self.captions), 6), np.float32)
-        self.vectors = {"image": points, "caption": points[self.owner] + 0.5 * noise}
+        self.vectors = {"image": points, "caption": points[self._positions(self.images, owners)] + 0.5 * noise}
         self.ids = {"image": self.images, "caption": self.captions}
 
     @staticmethod
@@ -400,14 +390,14 @@ class Karpathy5K:
         order = np.argsort(ids)
         return order[np.searchsorted(ids, wanted, sorter=order)]
 
-    def rank(self, side, queries, gallery, depth):
-        """The ranking of some gallery items for some queries, and the same as lists of COCO ids."""
+    def rank(self, side):
+        """The 50 best for each query of a side, and the same as lists of COCO ids."""
         other = "caption" if side == "image" else "image"
-        left, right = self.vectors[side][queries], self.vectors[other][gallery]
-        blocks = [Ranking.from_scores(left[i : i + 500] @ right.T, k=depth) for i in range(0, len(left), 500)]
+        left, right = self.vectors[side], self.vectors[other]
+        blocks = [Ranking.from_scores(left[i : i + 500] @ right.T, k=50) for i in range(0, len(left), 500)]
         ranking = Ranking.cat(blocks)
-        found = self.ids[other][gallery][ranking.ids.numpy()].tolist()
-        return ranking, dict(zip(self.ids[side][queries].tolist(), found, strict=True))
+        found = self.ids[other][ranking.ids.numpy()].tolist()
+        return ranking, dict(zip(self.ids[side].tolist(), found, strict=True))
 
     def matches(self, side, truth):
         """The shipped ground truth as (positions of its queries, Matches)."""
@@ -419,6 +409,9 @@ class Karpathy5K:
         return queries, Matches.from_pairs(*pairs, (len(queries), len(self.ids[other])))
 
 
+SIDES = {"i2t": "image", "t2i": "caption"}
+
+
 @pytest.fixture(scope="module")
 def coco():
     return Karpathy5K()
@@ -427,14 +420,7 @@ def coco():
 @pytest.fixture(scope="module")
 def top_50(coco):
     """Both directions of the whole test set: {"i2t": (ranking, lists), "t2i": ...}."""
-    everything = slice(None)
-    return {
-        "i2t": coco.rank("image", everything, everything, 50),
-        "t2i": coco.rank("caption", everything, everything, 50),
-    }
-
-
-SIDES = {"i2t": "image", "t2i": "caption"}
+    return {direction: coco.rank(side) for direction, side in SIDES.items()}
 
 
 @pytest.mark.parametrize("k", [1, 5, 10])

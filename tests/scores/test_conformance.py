@@ -120,28 +120,17 @@ def test_its_lifted_vectors_multiply_to_its_formula(score):
     torch.testing.assert_close(product, score.pairs(left, gallery), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("far", [5.0, 1e4])
+@pytest.mark.parametrize(("far", "dtype"), [(5.0, torch.float64), (1e4, torch.float64), (100.0, torch.float32)])
 @over("score", SCORES)
-def test_a_common_translation_changes_nothing(score, far):
-    queries, gallery = sides(torch.float64)
-    step = far * torch.linspace(-1, 2, queries.dim, dtype=torch.float64)
-    moved = [Gaussian(side.mean + step, side.log_sigma) for side in (queries, gallery)]
-    torch.testing.assert_close(score(*moved), score(queries, gallery), rtol=1e-8, atol=1e-9)
-
-
-@over("score", FORMULAS)
-def test_far_from_the_origin_single_precision_keeps_its_digits(score):
-    """‖x‖² + ‖y‖² - 2xy would lose them all: 100² against distances of about 1."""
-    queries, gallery = (Gaussian(side.mean + 100, side.log_sigma) for side in sides())
-    exact = score(queries.to(torch.float64), gallery.to(torch.float64))
-    torch.testing.assert_close(score(queries, gallery).double(), exact, rtol=2e-4, atol=2e-4)
-
-
-@over("score", SAMPLED)
-def test_far_from_the_origin_samples_keep_their_digits(score):
-    queries, gallery = sides()
-    far = [Gaussian(side.mean + 100, side.log_sigma) for side in (queries, gallery)]
-    torch.testing.assert_close(score(*far), score(queries, gallery), rtol=1e-3, atol=1e-3)
+def test_a_common_translation_changes_nothing(score, far, dtype):
+    """‖x‖² + ‖y‖² - 2xy would lose all digits: 100² against distances of about 1."""
+    sides_here = sides(dtype)
+    step = far * torch.linspace(-1, 2, 6, dtype=dtype)
+    moved = [Gaussian(side.mean + step, side.log_sigma) for side in sides_here]
+    close = 1e-8 if dtype == torch.float64 else 1e-3 if score.positional else 3e-4
+    exact = [Gaussian((side.mean - step).double(), side.log_sigma.double()) for side in moved]
+    expected = score(*sides_here) if score.positional else score(*exact)
+    torch.testing.assert_close(score(*moved).double(), expected.double(), rtol=close, atol=close)
 
 
 @over("score", FORMULAS)
@@ -152,20 +141,15 @@ def test_it_follows_the_order_of_both_sides(score):
     torch.testing.assert_close(score(queries[rows], gallery[columns]), expected, rtol=1e-5, atol=1e-5)
 
 
-@over("score", SCORES)
-def test_isotropic_is_diagonal_with_equal_sigmas(score):
-    one = [Gaussian(side.mean, side.log_sigma[:, :1]) for side in sides()]
-    wide = [Gaussian(s.mean, s.log_sigma.expand(-1, s.dim).contiguous()) for s in one]
-    for queries in (one[0], wide[0]):
-        for gallery in (one[1], wide[1]):
-            torch.testing.assert_close(score(queries, gallery), score(*wide), rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.usefixtures("eager_shortlist")
 @over("score", SCORES)
-def test_isotropic_top_k_is_diagonal_with_equal_sigmas(score):
+def test_isotropic_is_diagonal_with_equal_sigmas(score):
     one = [Gaussian(side.mean, side.log_sigma[:, :1]) for side in sides(queries=4, items=2000)]
     wide = [Gaussian(s.mean, s.log_sigma.expand(-1, s.dim).contiguous()) for s in one]
+    expected = score(*wide)
+    for queries in (one[0], wide[0]):
+        for gallery in (one[1], wide[1]):
+            torch.testing.assert_close(score(queries, gallery), expected, rtol=1e-6, atol=1e-6)
     assert torch.equal(score.topk(*one, k=4).ids, score.topk(*wide, k=4).ids)
 
 
@@ -340,26 +324,6 @@ def test_the_block_size_does_not_matter(score, dtype):
         torch.testing.assert_close(cut, full, rtol=1e-12, atol=1e-12)
 
 
-@over("score", SCORES)
-def test_blocks_cover_the_matrix_once(score):
-    queries, gallery = sides(queries=70, items=130, dim=7)
-    blocks = list(score.blocks(queries, gallery, memory_limit=TINY))
-    assert len(blocks) > 1  # else this test, and the one above, would show nothing
-    assert [rows.start for rows, _ in blocks] == [0, *(rows.stop for rows, _ in blocks[:-1])]
-    assert blocks[-1][0].stop == 70
-    stacked = torch.cat([part for _, part in blocks])
-    torch.testing.assert_close(stacked, score(queries, gallery), rtol=1e-5, atol=1e-5)
-
-
-@over("score", SCORES)
-def test_blocks_can_be_written_into_a_given_matrix(score):
-    queries, gallery = sides(queries=7)
-    out = torch.full((7, 23), math.nan)
-    for rows, part in score.blocks(queries, gallery, out=out):
-        assert part.data_ptr() == out[rows].data_ptr()
-    assert torch.equal(out, score(queries, gallery))
-
-
 # Top-k
 
 SIZES = [  # Q, G, D, k
@@ -373,6 +337,21 @@ SIZES = [  # Q, G, D, k
     (1, 1400, 3, 1),
     (30, 2100, 33, 3),
 ]
+
+
+@over("score", SCORES)
+def test_blocks_cover_the_matrix_once_and_may_be_written_into_one(score):
+    queries, gallery = sides(queries=70, items=130, dim=7)
+    out = torch.full((70, 130), math.nan)
+    rows = []
+    for part, values in score.blocks(queries, gallery, memory_limit=TINY, out=out):
+        assert values.data_ptr() == out[part].data_ptr()
+        rows += range(part.start, part.stop)
+    assert rows == list(range(70))
+    parts = [values for _, values in score.blocks(queries, gallery, memory_limit=TINY)]
+    assert len(parts) > 1  # else this test, and the one above, would show nothing
+    for found in (out, torch.cat(parts)):
+        torch.testing.assert_close(found, score(queries, gallery), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("eager_shortlist")
@@ -397,21 +376,15 @@ def test_top_k_does_not_depend_on_the_memory_limit(score):
     torch.testing.assert_close(actual.scores, expected.scores, rtol=1e-5, atol=1e-5)
 
 
-def with_duplicates(dtype, *, items, copies_of_queries):
-    """Every item twice or more, in random order; some queries among the items several times."""
-    queries = random_gaussians(10, 8, seed=5, dtype=dtype)
-    once = random_gaussians(items, 8, seed=6, dtype=dtype)
-    gallery = Gaussian.cat([once, once, once[: items // 2], *[queries[:5]] * copies_of_queries])
-    order = torch.randperm(len(gallery), generator=generator(7))
-    return queries, gallery[order]
-
-
 @pytest.mark.usefixtures("eager_shortlist")
 @over("dtype", DTYPES)
 @pytest.mark.parametrize("items", [30, 1100])
 @over("score", FORMULAS)
 def test_ties_go_to_the_lower_id(score, items, dtype):
-    queries, gallery = with_duplicates(dtype, items=items, copies_of_queries=3)
+    """Every item twice or more, in random order; some queries among the items several times."""
+    queries, once = (random_gaussians(n, 8, seed=n, dtype=dtype) for n in (10, items))
+    gallery = Gaussian.cat([once, once, once[: items // 2], *[queries[:5]] * 3])
+    gallery = gallery[torch.randperm(len(gallery), generator=generator(7))]
     ranking = score.topk(queries, gallery, k=8)
     assert_same_ranking(ranking, Ranking.from_scores(score(queries, gallery), 8))
     chosen = gallery[ranking.ids.reshape(-1)].mean.reshape(10, 8, -1)
@@ -429,28 +402,39 @@ def test_equal_items_have_equal_scores_wherever_they_stand(score, count):
     assert torch.equal(found, found[:, :1].expand_as(found))
 
 
-@pytest.mark.usefixtures("eager_shortlist")
-@over("dtype", DTYPES)
-@over("score", FORMULAS)
-def test_more_ties_than_any_shortlist_holds(score, dtype):
-    """For some queries nothing can be proven and all is scored; the others' proofs must stand."""
+def crowded(dtype, noise):
+    """More copies of some queries than a shortlist holds: nothing is proven for these, and all is scored."""
     queries = random_gaussians(9, 8, seed=8, dtype=dtype)
-    crowd = queries[[0, 2, 3, 8]]
-    gallery = Gaussian.cat([random_gaussians(2000, 8, seed=9, dtype=dtype), *[crowd] * 1000])
-    assert_exact(score, queries, gallery[torch.randperm(len(gallery), generator=generator(7))], 3)
+    crowd = Gaussian.cat([queries[[0, 2, 3, 8]]] * 1000)
+    near = crowd.mean + noise * torch.randn(4000, 8, generator=generator(1), dtype=dtype)
+    gallery = Gaussian.cat([random_gaussians(2000, 8, seed=9, dtype=dtype), Gaussian(near, crowd.log_sigma)])
+    return queries, gallery[torch.randperm(6000, generator=generator(7))]
+
+
+def with_outlier(dtype, columns, log_sigma):
+    """An item that breaks every bound that the rest of the gallery obeys, and is somebody's nearest mean."""
+    queries, gallery = (random_gaussians(n, 16, seed=seed, dtype=dtype) for n, seed in ((8, 3), (3100, 4)))
+    gallery.log_sigma[1234, columns] = log_sigma
+    gallery.mean[1234] = queries.mean[2]
+    return queries, gallery
+
+
+AWKWARD = {
+    "more ties than any shortlist holds": lambda dtype: crowded(dtype, 0.0),
+    "more than single-precision keys can tell apart": lambda dtype: crowded(dtype, 3e-5),
+    "all dimensions, huge": lambda dtype: with_outlier(dtype, slice(None), 1.3),
+    "one dimension, huge": lambda dtype: with_outlier(dtype, slice(3, 4), 1.3),
+    "all dimensions, moderate": lambda dtype: with_outlier(dtype, slice(None), -2.0),
+    "one dimension, moderate": lambda dtype: with_outlier(dtype, slice(3, 4), -1.0),
+}
 
 
 @pytest.mark.usefixtures("eager_shortlist")
 @over("dtype", DTYPES)
+@pytest.mark.parametrize("gallery", AWKWARD)
 @over("score", FORMULAS)
-def test_items_that_single_precision_keys_cannot_tell_apart(score, dtype):
-    """More of them than a shortlist holds: only the proof notices, and asks for more."""
-    queries = random_gaussians(5, 8, seed=8, dtype=dtype)
-    noise = torch.randn(3000, 8, generator=generator(1), dtype=dtype)
-    near = Gaussian.cat([queries[[0, 3]]] * 1500)
-    crowd = Gaussian(near.mean + 3e-5 * noise, near.log_sigma)
-    gallery = Gaussian.cat([random_gaussians(500, 8, seed=9, dtype=dtype), crowd])
-    assert_exact(score, queries, gallery[torch.randperm(len(gallery), generator=generator(7))], 3)
+def test_top_k_is_exact_in_awkward_galleries(score, gallery, dtype):
+    assert_exact(score, *AWKWARD[gallery](dtype), 5)
 
 
 @over("score", SHORTLISTED)
@@ -468,28 +452,6 @@ def test_typical_queries_are_proven_from_the_shortlist(score, monkeypatch):
     gallery = Gaussian.cat([random_gaussians(25_000, 64, seed=4), near])
     ids = score.topk(queries, gallery, k=10).ids
     assert (ids >= 25_000).all()
-
-
-OUTLIERS = {
-    "all dimensions, huge": (slice(None), 1.3),
-    "one dimension, huge": (slice(3, 4), 1.3),
-    "all dimensions, moderate": (slice(None), -2.0),
-    "one dimension, moderate": (slice(3, 4), -1.0),
-}
-
-
-@pytest.mark.usefixtures("eager_shortlist")
-@over("dtype", DTYPES)
-@pytest.mark.parametrize("outlier", OUTLIERS)
-@over("score", FORMULAS)
-def test_an_item_with_a_wide_spread_does_not_disturb_top_k(score, outlier, dtype):
-    """It breaks every bound that the rest of the gallery obeys."""
-    queries = random_gaussians(8, 16, seed=3, dtype=dtype)
-    gallery = random_gaussians(3100, 16, seed=4, dtype=dtype)
-    columns, log_sigma = OUTLIERS[outlier]
-    gallery.log_sigma[1234, columns] = log_sigma
-    gallery.mean[1234] = queries.mean[2]  # and it is somebody's nearest mean
-    assert_exact(score, queries, gallery, 10)
 
 
 @pytest.mark.usefixtures("eager_shortlist")
@@ -566,9 +528,7 @@ def test_embeddings_that_know_nothing_retrieve_at_chance(score, same_object):
 # A new score
 
 
-@pytest.fixture
-def taxicab(monkeypatch):
-    """A score with nothing but its formula, registered for one test."""
+def test_a_new_score_needs_only_its_formula(monkeypatch):
     registry = scores.registry
     monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     monkeypatch.setattr(registry, "_aliases", dict(registry._aliases))
@@ -583,24 +543,13 @@ def taxicab(monkeypatch):
         def pairs(self, queries, gallery):
             return -self.weight * (queries.mean - gallery.mean).abs().sum(-1)
 
-    return Taxicab
-
-
-def test_a_new_score_needs_only_its_formula(taxicab):
     assert "taxicab" in scores.names()
-    assert scores.create("l1", weight=3.0) == taxicab(3.0)
-    assert scores.registry.summary("taxicab") == "-weight Σ|μ₁-μ₂|, in blocks."
-    queries, gallery = random_gaussians(7, 5, seed=0), random_gaussians(600, 5, seed=1)
-    score = scores.create("taxicab")
-    full = score(queries, gallery)
+    assert scores.create("l1", weight=3.0) == Taxicab(3.0)
+    assert registry.summary("taxicab") == "-weight Σ|μ₁-μ₂|, in blocks."
+    queries, gallery = sides(items=600)
     expected = -2 * torch.cdist(queries.mean.double(), gallery.mean.double(), p=1)
-    torch.testing.assert_close(full, expected.float())
-    assert torch.equal(score(queries, gallery, memory_limit=TINY), full)
-    assert len(list(score.blocks(queries, gallery, memory_limit=TINY))) > 1
-    for k in (1, 10, 600):
-        assert_same_ranking(score.topk(queries, gallery, k=k), Ranking.from_scores(full, k))
-    with pytest.raises(ConfigError):
-        score.probability(queries, gallery)
+    torch.testing.assert_close(scores.create("taxicab")(queries, gallery, memory_limit=TINY), expected.float())
+    assert_exact(scores.create("taxicab"), queries, gallery, 10)
 
 
 # Memory
