@@ -238,10 +238,8 @@ BAD_PAIRS = [
     (DataError, r"query_index: must be from 0 to 1, got -1", ([0, -1], [0, 0], (2, 2))),
     (DataError, r"gallery_index: must be from 0 to 2, got 3", ([0], [3], (2, 3))),
     (DataError, "query_index: must hold integers, got float64", ([0.0], [0], (2, 2))),
-    (DataError, "gallery_index: must hold integers, got bool", ([0], [True], (2, 2))),
     (ShapeError, "equally long, got 2 and 1", ([0, 1], [0], (2, 2))),
     (ShapeError, r"query_index: must be a list, got shape \(1, 1\)", ([[0]], [0], (2, 2))),
-    (ShapeError, r"gallery_index: must be a list, got shape \(\)", ([0], np.array(0), (2, 2))),
     (ShapeError, r"at least one query .* got \(0, 3\)", ([], [], (0, 3))),
     (ShapeError, r"one gallery item, got \(3, 0\)", ([], [], (3, 0))),
 ]
@@ -257,11 +255,9 @@ BAD_LABELS = [
     (DataError, r"query_labels: must be binary, got 2 .*int64", ([[0, 2]], [[0, 1]], 0)),
     (DataError, r"gallery_labels: must be binary, got 0\.5", ([[0, 1]], [[0.5, 1]], 0)),
     (DataError, "binary, got nan", ([[0, np.nan]], [[0, 1]], 0)),
-    (DataError, "binary, got -1", ([[0, -1]], [[0, 1]], 0)),
     (ShapeError, "equally wide, got 2 and 3 labels", ([[0, 1]], [[0, 1, 1]], 0)),
     (ShapeError, r"query_labels.* got shape \(2,\)", ([0, 1], [[0, 1]], 0)),
     (ShapeError, r"query_labels.* got shape \(0, 2\)", (np.ones((0, 2)), [[0, 1]], 0)),
-    (ShapeError, r"gallery_labels.* got shape \(0, 2\)", ([[0, 1]], np.ones((0, 2)), 0)),
     (ShapeError, r"query_labels.* got shape \(1, 0\)", (np.ones((1, 0)), np.ones((1, 0)), 0)),
     (ConfigError, "within: must be a whole number >= 0, got -1", ([[0, 1]], [[0, 1]], -1)),
     (ConfigError, "within: must be a whole number >= 0, got 0.5", ([[0, 1]], [[0, 1]], 0.5)),
@@ -270,7 +266,6 @@ BAD_MATRICES = [
     (DataError, "must be boolean, got int64", ([[0, 1]],)),
     (ShapeError, r"two dimensions.* got shape \(2,\)", ([True, False],)),
     (ShapeError, r"none of size 0, got shape \(0, 2\)", (np.ones((0, 2), bool),)),
-    (ShapeError, r"none of size 0, got shape \(2, 0\)", (np.ones((2, 0), bool),)),
 ]
 BAD_ROWS = [
     (DataError, "indptr: must rise from 0 to 2 in 3 steps", ([0, 2], [0, 1], (2, 3))),
@@ -293,7 +288,6 @@ BAD_IDS = [
 ]
 BAD_FACTS = [
     (ShapeError, "same attributes, got 2 and 1", ([[1, 2]], [[1]])),
-    (ShapeError, "said: must be integers", ([1, 2], [[1]])),
     (ShapeError, "said: must be integers", ([[0.5]], [[1]])),
     (DataError, "said: must be at least -1", ([[-2]], [[1]])),
     (DataError, "facts: must be at least 0", ([[1]], [[UNSAID]])),

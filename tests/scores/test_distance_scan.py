@@ -75,7 +75,7 @@ def test_blocks_are_kept_in_chunks(monkeypatch):
     parts = scan_of("match_prob", items)
     parts.top(queries, 1)
     for a, b in zip(whole.all_kept(), parts.all_kept(), strict=True):
-        assert torch.equal(a.own, b.own)
+        assert torch.equal(a.offset, b.offset)
         assert torch.allclose(a.ends, b.ends)
         assert a.longest == b.longest == pytest.approx(items.mean.norm(dim=1).max().item())
 

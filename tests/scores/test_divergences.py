@@ -52,6 +52,7 @@ def test_facts(name, symmetric):
 
 def test_the_alias():
     assert scores.create("js") == scores.create("jeffreys")
+    assert set(scores.registry.aliases().values()) <= set(scores.names())
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)

@@ -8,15 +8,18 @@ from pcme.kernels.threads import Array, run_slices
 
 
 def products(
-    items: Float32[np.ndarray, "n d"], query: Float32[np.ndarray, " d"], own: Float32[np.ndarray, " n"], threads: int
+    items: Float32[np.ndarray, "n d"],
+    query: Float32[np.ndarray, " d"],
+    offsets: Float32[np.ndarray, " n"],
+    threads: int,
 ) -> Float32[np.ndarray, " n"]:
-    """⟨item, query⟩ + own in single precision, at the speed of the memory, of which libraries reach a third.
+    """⟨item, query⟩ + offset in single precision, at the speed of the memory, of which libraries reach a third.
 
     >>> products(np.eye(2, dtype="f4"), np.array([3, 4], "f4"), np.array([0, 1], "f4"), 1)
     array([3., 5.], dtype=float32)
     """
     out = np.empty(len(items), np.float32)
-    run_slices(lambda a, b: _products(items, query, own, out, a, b), len(items), threads)
+    run_slices(lambda a, b: _products(items, query, offsets, out, a, b), len(items), threads)
     return out
 
 
@@ -133,9 +136,9 @@ def _merge(scores: Array, first_id: int, best: Array, ids: Array, first: int, la
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _products(items: Array, query: Array, own: Array, out: Array, first: int, last: int) -> None:
+def _products(items: Array, query: Array, offsets: Array, out: Array, first: int, last: int) -> None:
     for n in range(first, last):
         total = np.float32(0)
         for d in range(len(query)):
             total += items[n, d] * query[d]
-        out[n] = own[n] + total
+        out[n] = offsets[n] + total

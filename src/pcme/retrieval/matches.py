@@ -177,13 +177,13 @@ class Matches:
         array([[ True, False,  True]])
         """
         ranked = checked_ids(ids, self.shape, first_row)
-        found = np.empty(ranked.shape, np.bool_)
+        hits = np.empty(ranked.shape, np.bool_)
         member = np.zeros(self.shape[1], np.bool_)
         for row, matched in enumerate(self.rows(first_row, len(ranked))):  # mark, read and clear
             member[matched] = True
-            found[row] = member[ranked[row]]
+            hits[row] = member[ranked[row]]
             member[matched] = False
-        return found
+        return hits
 
     def rows(self, first: int = 0, count: int | None = None) -> Iterator[Int[np.ndarray, " r"]]:
         """τ(q) of `count` queries from `first` on (all the rest by default), one array each.

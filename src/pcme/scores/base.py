@@ -124,9 +124,9 @@ class Score(ABC):
         """
         item = items[:1]
         plan = self.plan(item, item)
-        own = sum(getattr(item, part).numel() for part in item.STORED)
+        stored = sum(getattr(item, part).numel() for part in item.STORED)
         sampled = self.positional and isinstance(items, Gaussian)
-        numbers = plan.numbers if sampled else min(own, plan.numbers or own)
+        numbers = plan.numbers if sampled else min(stored, plan.numbers or stored)
         vectors = round(numbers / item.dim)
         space = "O(JN)" if sampled else "O(N)" if vectors == 1 else f"O({vectors}N)"
         return Cost(numbers, numbers * item.dtype.itemsize, space, plan.work)

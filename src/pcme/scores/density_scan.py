@@ -141,7 +141,7 @@ class DensityScan(_ExtentScan[tuple[Array, Array], _Kept]):
         """Both sums in one pass over the tiles."""
         tiles = kept.tiles[part.start // compiled.TILE : -(-part.stop // compiled.TILE)]
         sums = compiled.kernel_sums(queries, tiles, len(items), torch.get_num_threads())
-        m, log_sum = (torch.from_numpy(each) for each in sums)
+        m, log_sum = (torch.from_numpy(total) for total in sums)
         alpha, beta, _ = self.weights
         return (kept.volume[part] - alpha * m - beta * log_sum).float()
 
@@ -159,8 +159,8 @@ class DensityScan(_ExtentScan[tuple[Array, Array], _Kept]):
         most_m = (self._volume - keys - beta * low).clamp_min(0)  # α M
         size = most_m + beta * largest + self._volume.abs()
         error = 2 * (queries.dim / 4 + 16) * HALF_ULP * size
-        own = gamma * gaussian(queries).log_volume() - beta * self._scaling.log_volume
-        bound = self.score.finish(keys + own + error, queries.dim)
+        offset = gamma * gaussian(queries).log_volume() - beta * self._scaling.log_volume
+        bound = self.score.finish(keys + offset + error, queries.dim)
         in_range = [self._dtype(queries[n]) == self._scaling.dtype for n in range(len(queries))]
         return torch.where(torch.tensor(in_range), bound, torch.inf)
 

@@ -67,7 +67,7 @@ class LiftedScan(Scan[Lifted, None]):
 
 @dataclass(frozen=True)
 class _Kept:
-    own: Float32[Tensor, " n"]
+    offset: Float32[Tensor, " n"]
     """−‖μ‖² − Σσ²."""
     longest: float
     """The largest ‖μ‖."""
@@ -96,25 +96,25 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
         """What an item adds on its own, and the ends of what it can add to the bound."""
         step = max(1, CHUNK_BYTES // (4 * items.dim))
         parts = [self._keep(items[i : i + step]) for i in range(0, len(items), step)]
-        return _Kept(torch.cat([part.own for part in parts]), max(part.longest for part in parts), _ends(parts))
+        return _Kept(torch.cat([part.offset for part in parts]), max(part.longest for part in parts), _ends(parts))
 
     def keys(
         self, queries: Float32[Tensor, "q d"], items: Embedding, kept: _Kept, part: slice
     ) -> Float32[Tensor, "q n"]:
         """One product."""
-        mean, own = items.points()[:, 0].float(), kept.own[part]
+        mean, offset = items.points()[:, 0].float(), kept.offset[part]
         if len(queries) == 1 and mean.device.type == "cpu":
-            sides = mean.numpy(), queries[0].numpy(), own.numpy()
+            sides = mean.numpy(), queries[0].numpy(), offset.numpy()
             return torch.from_numpy(topk.products(*sides, torch.get_num_threads()))[None]
-        return torch.addmm(own, queries, mean.T)
+        return torch.addmm(offset, queries, mean.T)
 
     def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The score at the least distance that a key and its rounding allow."""
         mean = queries.points()[:, 0].double().cpu()
-        own = mean.square().sum(1) + self._spread(queries).double().cpu()
-        size = 2 * mean.norm(dim=1) * self._longest + self._largest + own
+        offset = mean.square().sum(1) + self._spread(queries).double().cpu()
+        size = 2 * mean.norm(dim=1) * self._longest + self._largest + offset
         error = 1.01 * (queries.dim + 8) * HALF_ULP * size
-        return self.at(queries, keys - own + error)
+        return self.at(queries, keys - offset + error)
 
     def at(self, queries: Embedding, closeness: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The score of a pair whose −E‖z₁−z₂‖² is this, or the most that it can be."""
@@ -124,12 +124,12 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
         """The ends of all blocks."""
         kept = self.all_kept()
         self._longest = max(part.longest for part in kept)
-        self._largest = max(float(part.own.abs().max()) for part in kept)
+        self._largest = max(float(part.offset.abs().max()) for part in kept)
 
     def _keep(self, items: Embedding) -> _Kept:
         square = items.points()[:, 0].square().sum(1)
-        own = (square + self._spread(items)).float()
-        return _Kept(-own, float(square.max().sqrt()), None)
+        offset = (square + self._spread(items)).float()
+        return _Kept(-offset, float(square.max().sqrt()), None)
 
     def _spread(self, items: Embedding) -> Float[Tensor, " n"]:
         """Σσ², or nothing where σ does not count."""
@@ -168,7 +168,7 @@ class MatchScan(DistanceScan):
 
     def _keep(self, items: Embedding) -> _Kept:
         kept, extent = super()._keep(items), self._extent(items)
-        return _Kept(kept.own, kept.longest, torch.stack((extent.amin(1), extent.amax(1))))
+        return _Kept(kept.offset, kept.longest, torch.stack((extent.amin(1), extent.amax(1))))
 
     def _extent(self, items: Embedding) -> Float64[Tensor, "5 n"]:
         assert self._centre is not None

@@ -135,10 +135,10 @@ class DensityLift(Lift):
         shift = features.mean(0)
         root, inverse = _roots(coefficients.T @ coefficients / len(coefficients))
         _, vectors = np.linalg.eigh(root.T @ np.cov(features.T) @ root)
-        kept = vectors[:, ::-1][:, :KEPT]
-        longest = np.linalg.norm((features - shift) @ root @ kept, axis=1).max()
+        directions = vectors[:, ::-1][:, :KEPT]
+        longest = np.linalg.norm((features - shift) @ root @ directions, axis=1).max()
         length = np.array([1.2 * longest + 1e-9])
-        return cls(np.array(weights), centre, usual, reach, shift, root @ kept, inverse @ kept, length)
+        return cls(np.array(weights), centre, usual, reach, shift, root @ directions, inverse @ directions, length)
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -148,16 +148,16 @@ class DensityLift(Lift):
     def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
         """The features in the directions that are kept, and what they lack in length."""
         assert isinstance(items, Gaussian)
-        kept = (_features(items, self.centre, self.reach) - self.shift) @ self.of_items
-        lacking = np.maximum(self.length**2 - np.square(kept).sum(1), 0.0)
-        return _filled(np.concatenate((kept, np.sqrt(lacking)[:, None]), 1), self.width)
+        projected = (_features(items, self.centre, self.reach) - self.shift) @ self.of_items
+        lacking = np.maximum(self.length**2 - np.square(projected).sum(1), 0.0)
+        return _filled(np.concatenate((projected, np.sqrt(lacking)[:, None]), 1), self.width)
 
     def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
         """The weights in these directions, so long that of ‖q − x‖² little but −2⟨q, x⟩ counts."""
         assert isinstance(queries, Gaussian)
-        kept = _coefficients(queries, self.weights, self.centre, self.usual, self.reach) @ self.of_queries
-        length = np.maximum(np.linalg.norm(kept, axis=1, keepdims=True), 1e-30)
-        return _filled(kept * (FAR * self.length / length), self.width)
+        projected = _coefficients(queries, self.weights, self.centre, self.usual, self.reach) @ self.of_queries
+        length = np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-30)
+        return _filled(projected * (FAR * self.length / length), self.width)
 
     def to_bytes(self) -> bytes:
         """All it is made of."""

@@ -59,8 +59,8 @@ class Lifted:
 
     def products(self, items: "Lifted") -> Float[Tensor, "q g"]:
         """All scores; those of equal items are equal."""
-        own = self.offset[:, None] + whole_columns(items.offset)
-        padded = torch.addmm(own, self.vectors, whole_columns(items.vectors).T)
+        offsets = self.offset[:, None] + whole_columns(items.offset)
+        padded = torch.addmm(offsets, self.vectors, whole_columns(items.vectors).T)
         return padded[:, : len(items.offset)]
 
 
@@ -232,9 +232,9 @@ def lift_expected(items: Normal, side: Side) -> Lifted:
     return lift_l2(items.mean, items.variance.sum(-1), side)
 
 
-def lift_l2(x: Float[Tensor, "n d"], own: Float[Tensor, " n"], side: Side) -> Lifted:
+def lift_l2(x: Float[Tensor, "n d"], offset: Float[Tensor, " n"], side: Side) -> Lifted:
     """The lift of −‖x₁−x₂‖² − own₁ − own₂."""
-    return Lifted(2 * x if side == "query" else x, -(x.square().sum(-1) + own))
+    return Lifted(2 * x if side == "query" else x, -(x.square().sum(-1) + offset))
 
 
 def single_points(items: Embedding) -> Gaussian:

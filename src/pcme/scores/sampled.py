@@ -82,6 +82,6 @@ class NearestPoints(SampledScore):
         """Points move to the middle of the items first, where products cancel least."""
         centre = y.mean((0, 1))
         left, right = ((side - centre).transpose(0, 1).flatten(0, 1) for side in (x, y))
-        own = left.square().sum(1, keepdim=True) + right.square().sum(1)
-        squares = torch.addmm(own, left, right.T, alpha=-2).clamp_min_(0)
+        norms = left.square().sum(1, keepdim=True) + right.square().sum(1)
+        squares = torch.addmm(norms, left, right.T, alpha=-2).clamp_min_(0)
         return -squares.view(x.shape[1], len(x), y.shape[1], len(y)).amin((0, 2))

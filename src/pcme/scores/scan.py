@@ -107,8 +107,8 @@ class Scan(Generic[Prepared, Kept]):
         plan = self.plan(queries, self.gallery.embedding)
         for proven, best, top, *_ in self._shortlist(plan, queries, k, None, memory_limit):
             ids[proven], scores[proven], pending[proven] = best, top, False
-        for some, count in _query_parts(plan, pending.nonzero()[:, 0], memory_limit):
-            ids[some], scores[some] = _stream(plan, some, count, k, memory_limit)
+        for rows, count in _query_parts(plan, pending.nonzero()[:, 0], memory_limit):
+            ids[rows], scores[rows] = _stream(plan, rows, count, k, memory_limit)
         return ids, scores
 
     def ranked(self, query: Embedding, rows: Int64[np.ndarray, " m"], k: int, searched: int) -> TopK:
@@ -122,7 +122,7 @@ class Scan(Generic[Prepared, Kept]):
         self._follow()
         whole = self.gallery.embedding
         items = (whole[torch.from_numpy(rows[i : i + SCORED])] for i in range(0, len(rows), SCORED))
-        parts = [score_one(self.plan(query, some)) for some in items]
+        parts = [score_one(self.plan(query, part)) for part in items]
         return torch.cat(parts) if parts else torch.empty(0, dtype=whole.dtype)
 
     def all_kept(self) -> list[Kept]:
@@ -142,13 +142,13 @@ class Scan(Generic[Prepared, Kept]):
         pending, width = torch.arange(len(queries)), self.width(k)
         while len(pending) and count > DENSE and GROWTH * width <= count:
             unproven = []
-            for some in pending.split(QUERY_ROWS):
-                keys, ids = self._best_keys(queries[some], rows, width)
-                scores = _candidates(plan, some, ids, memory_limit)
+            for batch in pending.split(QUERY_ROWS):
+                keys, ids = self._best_keys(queries[batch], rows, width)
+                scores = _candidates(plan, batch, ids, memory_limit)
                 top, best = self.gallery.best(scores, ids, k)
-                proven = self._proven(queries[some], keys[:, -1], top[:, -1])
-                yield some[proven], best[proven], top[proven], ids[proven], scores[proven]
-                unproven.append(some[~proven])
+                proven = self._proven(queries[batch], keys[:, -1], top[:, -1])
+                yield batch[proven], best[proven], top[proven], ids[proven], scores[proven]
+                unproven.append(batch[~proven])
             pending, width = torch.cat(unproven), 4 * width
 
     def _proven(self, queries: Embedding, keys: Float[Tensor, " q"], least: Float[Tensor, " q"]) -> Bool[Tensor, " q"]:
@@ -221,7 +221,7 @@ def _query_parts(plan: Plan, pending: Int64[Tensor, " p"], memory_limit: int) ->
         blocks = query_blocks(plan, memory_limit, whole_rows=False)
         yield from ((rows, rows.stop - rows.start) for rows in blocks)
     elif len(pending):
-        yield from ((some, len(some)) for some in pending.split(QUERY_ROWS))
+        yield from ((part, len(part)) for part in pending.split(QUERY_ROWS))
 
 
 def _stream(
