@@ -31,6 +31,21 @@ def overlap(pair):
     return -math.log1p(math.exp(-logit))
 
 
+FACTS = {
+    "elk": (True, True, False, None, 0, False),
+    "bhattacharyya": (True, True, False, None, 0, False),
+    "overlap": (True, True, True, "elk", 0, False),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts(name):
+    score = scores.create(name)
+    assert facts(score) == FACTS[name]
+    assert score.ann(6).weights == score.weights(6)
+    assert (score.cost(sides()[0]).numbers, score.cost(sides()[0]).work) == (12, 36)
+
+
 def test_they_are_their_integrals():
     assert_is_integral(scores.create("elk"), lambda pair: power_integral(pair, 1.0))
     assert_is_integral(scores.create("bhattacharyya"), lambda pair: power_integral(pair, 0.5))
@@ -64,18 +79,3 @@ def test_overlap_is_the_squashed_elk(wide_sides, scale, shift):
 def test_the_kernel_and_the_formula_agree(name):
     score, (queries, gallery) = scores.create(name), sides(torch.float64)
     close(score(queries, gallery[:9]).diagonal(), score.pairs(normals(queries), normals(gallery[:9])))
-
-
-FACTS = {
-    "elk": (True, True, False, None, 0, False),
-    "bhattacharyya": (True, True, False, None, 0, False),
-    "overlap": (True, True, True, "elk", 0, False),
-}
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_facts(name):
-    score = scores.create(name)
-    assert facts(score) == FACTS[name]
-    assert score.ann(6).weights == score.weights(6)
-    assert (score.cost(sides()[0]).numbers, score.cost(sides()[0]).work) == (12, 36)

@@ -24,6 +24,18 @@ def scan_of(name, items, **parameters):
     return scores.create(name, **parameters).scan(Fixed(items))
 
 
+def test_the_first_lists():
+    items = clustered(50, seed=0)
+    assert [scan_of(name, items).width(10) for name in ("csd", "w2", "match_prob")] == [42, 42, 1536]
+    assert scan_of("w2", items).key_width == 0
+
+
+def test_isotropic_items_count_all_dimensions():
+    queries, items = (Gaussian(s.mean, s.log_sigma[:, :1]) for s in sides(queries=5, items=300))
+    assert_bounds(scan_of("csd", items), queries, 1e-4)
+    assert_bounds(scan_of("match_prob", items), queries, torch.inf)
+
+
 @pytest.mark.parametrize("name", SCANS)
 def test_bounds_hold_and_are_near(name):
     queries, items = (random_gaussians(n, 24, seed=n, spread=0.1) for n in (5, 300))
@@ -45,18 +57,6 @@ def test_points_are_ranked_by_distance():
         assert not scan.by_sigma
         assert_bounds(scan_of(name, items[:300], **parameters), queries, 1e-2)
         assert_shortlists(scan, queries)
-
-
-def test_isotropic_items_count_all_dimensions():
-    queries, items = (Gaussian(s.mean, s.log_sigma[:, :1]) for s in sides(queries=5, items=300))
-    assert_bounds(scan_of("csd", items), queries, 1e-4)
-    assert_bounds(scan_of("match_prob", items), queries, torch.inf)
-
-
-def test_the_first_lists():
-    items = clustered(50, seed=0)
-    assert [scan_of(name, items).width(10) for name in ("csd", "w2", "match_prob")] == [42, 42, 1536]
-    assert scan_of("w2", items).key_width == 0
 
 
 def test_match_prob_is_proven_among_many_alike():

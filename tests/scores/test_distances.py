@@ -60,17 +60,6 @@ def test_it_is_its_integral(name, definition):
     assert_is_integral(scores.create(name), definition)
 
 
-def test_w2_is_the_bures_distance(wide_sides):
-    def squared(m1, c1, m2, c2):
-        root = scipy.linalg.sqrtm(c1)
-        cross = scipy.linalg.sqrtm(root @ c2 @ root)
-        return ((m1 - m2) ** 2).sum() + np.trace(c1 + c2 - 2 * cross).real
-
-    parts = [[(m, c) for m, c in zip(s.mean.numpy(), covariance(s).numpy(), strict=True)] for s in wide_sides]
-    expected = [[-squared(*p, *q) for q in parts[1]] for p in parts[0]]
-    close(scores.create("w2")(*wide_sides), torch.tensor(expected))
-
-
 def test_squared_distances_are_those_of_cdist(wide_sides):
     squared = torch.cdist(wide_sides[0].mean, wide_sides[1].mean).square()
     traces = [covariance(side).diagonal(dim1=-2, dim2=-1).sum(-1) for side in wide_sides]
@@ -91,6 +80,17 @@ def test_mean_takes_single_points_as_they_are():
     queries, gallery = (Points(torch.randn(n, 1, 3, generator=generator(n))) for n in (4, 5))
     expected = -torch.cdist(queries.x[:, 0], gallery.x[:, 0]).square()
     torch.testing.assert_close(scores.create("mean")(queries, gallery), expected)
+
+
+def test_w2_is_the_bures_distance(wide_sides):
+    def squared(m1, c1, m2, c2):
+        root = scipy.linalg.sqrtm(c1)
+        cross = scipy.linalg.sqrtm(root @ c2 @ root)
+        return ((m1 - m2) ** 2).sum() + np.trace(c1 + c2 - 2 * cross).real
+
+    parts = [[(m, c) for m, c in zip(s.mean.numpy(), covariance(s).numpy(), strict=True)] for s in wide_sides]
+    expected = [[-squared(*p, *q) for q in parts[1]] for p in parts[0]]
+    close(scores.create("w2")(*wide_sides), torch.tensor(expected))
 
 
 FACTS = {  # facts, numbers of an item in six dimensions

@@ -19,46 +19,6 @@ ANALYTIC = scores.create("match_prob")
 SAMPLED = scores.create("match_prob", method="sampled")
 
 
-def test_it_is_the_integral():
-    queries, items = sides(torch.float64, queries=2, items=3, dim=16)
-    for n in range(2):
-        for m in range(3):
-            delta = (queries.mean[n] - items.mean[m]).numpy()
-            expected = match_probability(delta, (queries.variance[n] + items.variance[m]).numpy(), 10.0, 10.0)
-            assert ANALYTIC.probability(queries[n], items[m]).item() == pytest.approx(expected, abs=2e-3)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("log_sigma", [-13.0, -60.0])
-@pytest.mark.parametrize("method", ["analytic", "sampled"])
-def test_it_is_the_sigmoid_for_points(method, log_sigma, dtype):
-    """J → ∞ and σ → 0: p = sigmoid(b - a ‖μ₁-μ₂‖), coinciding means included."""
-    queries, some = (random_gaussians(n, 3, seed=n, log_sigma=log_sigma, spread=0.0, dtype=dtype) for n in (5, 6))
-    gallery = Gaussian.cat([some, queries[:2]])
-    score = scores.create("match_prob", scale=4.0, shift=3.0, method=method)
-    logits = 3.0 - 4.0 * torch.cdist(queries.mean.double(), gallery.mean.double())
-    torch.testing.assert_close(score(queries, gallery).double(), torch.sigmoid(logits).log(), rtol=0, atol=2e-4)
-
-
-def test_given_points_are_samples_and_a_single_one_is_a_mean():
-    queries, gallery = sides(torch.float64)
-    for count, close in ((1, 1e-12), (3, 1e-9)):
-        x, y = (Points(side.sample(count, generator(1)).x) for side in (queries, gallery))
-        distance = (x.x[:, None, :, None] - y.x[None, :, None]).norm(dim=-1)
-        expected = torch.sigmoid(10 - 10 * distance).mean((2, 3))
-        torch.testing.assert_close(SAMPLED.probability(x, y), expected, rtol=close, atol=close)
-
-
-def test_the_sampled_method_converges_to_the_analytic_one():
-    sides = [random_gaussians(n, 4, seed=n, log_sigma=-0.4, dtype=torch.float64) for n in (3, 4)]
-    many, few = (scores.create("match_prob", scale=2.0, shift=3.0, method="sampled", samples=n) for n in (400, 4))
-    exact = scores.create("match_prob", scale=2.0, shift=3.0).probability(*sides)
-    # 400 draws a side: the error of a mean over both is at most (0.5²/400 + 0.5²/400)^½ = 0.035
-    gap = many.probability(*sides) - exact
-    assert gap.abs().max() < 5 * 0.035
-    assert gap.abs().mean() < (few.probability(*sides) - exact).abs().mean()
-
-
 def test_facts():
     assert facts(ANALYTIC) == (True, False, True, None, 0, False)
     assert facts(SAMPLED) == (True, False, True, None, None, True)
@@ -85,6 +45,54 @@ def test_its_scans():
         assert type(score.scan(Fixed(gallery))) is scan
 
 
+def test_memory_is_counted():
+    queries, items = sides()
+    plan = ANALYTIC.plan(queries, items)
+    assert (plan.bytes_per_pair, plan.bytes_per_item, plan.bytes_per_candidate) == (320, 768, 320)
+    few = ANALYTIC.plan(queries[:1], random_gaussians(600, 6, seed=0))
+    assert (few.keeps_variances, few.bytes_per_candidate) == (False, 320 + 144)
+
+
+def test_given_points_are_samples_and_a_single_one_is_a_mean():
+    queries, gallery = sides(torch.float64)
+    for count, close in ((1, 1e-12), (3, 1e-9)):
+        x, y = (Points(side.sample(count, generator(1)).x) for side in (queries, gallery))
+        distance = (x.x[:, None, :, None] - y.x[None, :, None]).norm(dim=-1)
+        expected = torch.sigmoid(10 - 10 * distance).mean((2, 3))
+        torch.testing.assert_close(SAMPLED.probability(x, y), expected, rtol=close, atol=close)
+
+
+def test_it_is_the_integral():
+    queries, items = sides(torch.float64, queries=2, items=3, dim=16)
+    for n in range(2):
+        for m in range(3):
+            delta = (queries.mean[n] - items.mean[m]).numpy()
+            expected = match_probability(delta, (queries.variance[n] + items.variance[m]).numpy(), 10.0, 10.0)
+            assert ANALYTIC.probability(queries[n], items[m]).item() == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("log_sigma", [-13.0, -60.0])
+@pytest.mark.parametrize("method", ["analytic", "sampled"])
+def test_it_is_the_sigmoid_for_points(method, log_sigma, dtype):
+    """J → ∞ and σ → 0: p = sigmoid(b - a ‖μ₁-μ₂‖), coinciding means included."""
+    queries, some = (random_gaussians(n, 3, seed=n, log_sigma=log_sigma, spread=0.0, dtype=dtype) for n in (5, 6))
+    gallery = Gaussian.cat([some, queries[:2]])
+    score = scores.create("match_prob", scale=4.0, shift=3.0, method=method)
+    logits = 3.0 - 4.0 * torch.cdist(queries.mean.double(), gallery.mean.double())
+    torch.testing.assert_close(score(queries, gallery).double(), torch.sigmoid(logits).log(), rtol=0, atol=2e-4)
+
+
+def test_the_sampled_method_converges_to_the_analytic_one():
+    sides = [random_gaussians(n, 4, seed=n, log_sigma=-0.4, dtype=torch.float64) for n in (3, 4)]
+    many, few = (scores.create("match_prob", scale=2.0, shift=3.0, method="sampled", samples=n) for n in (400, 4))
+    exact = scores.create("match_prob", scale=2.0, shift=3.0).probability(*sides)
+    # 400 draws a side: the error of a mean over both is at most (0.5²/400 + 0.5²/400)^½ = 0.035
+    gap = many.probability(*sides) - exact
+    assert gap.abs().max() < 5 * 0.035
+    assert gap.abs().mean() < (few.probability(*sides) - exact).abs().mean()
+
+
 @pytest.mark.parametrize("cached", [0, 1 << 28])
 @pytest.mark.parametrize("log_sigma", [-3.0, 0.5])
 def test_candidates_are_the_block(monkeypatch, log_sigma, cached):
@@ -99,14 +107,6 @@ def test_candidates_are_the_block(monkeypatch, log_sigma, cached):
     rows, ids = torch.tensor([4, 0, 7]), torch.randint(130, (3, 20), generator=generator())
     expected = torch.stack([whole[row, listed] for row, listed in zip(rows, ids, strict=True)])
     torch.testing.assert_close(plan.candidates(rows, ids), expected, rtol=1e-9, atol=1e-9)
-
-
-def test_memory_is_counted():
-    queries, items = sides()
-    plan = ANALYTIC.plan(queries, items)
-    assert (plan.bytes_per_pair, plan.bytes_per_item, plan.bytes_per_candidate) == (320, 768, 320)
-    few = ANALYTIC.plan(queries[:1], random_gaussians(600, 6, seed=0))
-    assert (few.keeps_variances, few.bytes_per_candidate) == (False, 320 + 144)
 
 
 @pytest.mark.usefixtures("eager_shortlist")
