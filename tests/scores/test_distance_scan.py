@@ -61,9 +61,7 @@ def test_points_are_ranked_by_distance():
 
 def test_match_prob_is_proven_among_many_alike():
     queries, items = (clustered(n, seed=n, log_sigma=-3.6, uneven=0.1) for n in (4, 13_000))
-    scan = scan_of("match_prob", items)
-    scan.width = lambda k: 400
-    assert_shortlists(scan, queries)
+    assert_shortlists(scan_of("match_prob", items), queries)
     assert_exact(scores.create("match_prob"), queries, items, 5)
 
 

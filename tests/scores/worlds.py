@@ -7,7 +7,6 @@ import torch
 
 from pcme import Gaussian, scores
 from pcme.retrieval.ranking import Ranking
-from pcme.scores.base import LiftedScore
 from pcme.scores.gallery import Fixed
 from pcme.scores.plans import Normal
 from tests.helpers import random_gaussians
@@ -17,7 +16,6 @@ SCORES = [scores.create(name) for name in scores.names()]
 SCORES.append(scores.create("match_prob", method="sampled"))
 SAMPLED = [score for score in SCORES if score.positional]
 FORMULAS = [score for score in SCORES if not score.positional]
-LIFTED = [score for score in SCORES if isinstance(score, LiftedScore)]
 
 
 def over(name, values):
