@@ -59,42 +59,35 @@ def test_spread_variance_volume_and_uncertainty(items):
     assert points(3, 2, 4, seed=1).uncertainty() is None
 
 
-@unless_annotations_are_enforced
-@pytest.mark.parametrize(
-    ("mean", "log_sigma", "given"),
-    [
-        (torch.zeros(3), torch.zeros(3), r"\[3\]"),
-        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), r"\[2, 3, 4\]"),
-        (torch.zeros(2, 0), torch.zeros(2, 0), r"\[2, 0\]"),
-        (torch.zeros(2, 3), torch.zeros(2, 4), r"\[2, 4\]"),
-        (torch.zeros(2, 3), torch.zeros(3), r"\[3\]"),
-        (torch.zeros(2, 3), torch.zeros(1, 3), r"\[1, 3\]"),
-        (torch.zeros(2, 3), torch.zeros(1, 1), r"\[1, 1\]"),
-        (torch.zeros(2, 3), torch.zeros(2, 3).double(), "float64"),
-        (torch.zeros(2, 3).long(), torch.zeros(2, 3), "mean.*int64"),
-        (torch.zeros(2, 3), torch.zeros(2, 3).bool(), "log_sigma.*bool"),
-        (np.zeros((2, 3)), torch.zeros(2, 3), "mean.*ndarray"),
-    ],
-)
-def test_a_gaussian_refuses_what_does_not_fit(mean, log_sigma, given):
-    with pytest.raises(ShapeError, match=given):
-        Gaussian(mean, log_sigma)
+MISFITS = [
+    (Gaussian, (torch.zeros(3), torch.zeros(3)), r"\[3\]"),
+    (Gaussian, (torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)), r"\[2, 3, 4\]"),
+    (Gaussian, (torch.zeros(2, 0), torch.zeros(2, 0)), r"\[2, 0\]"),
+    (Gaussian, (torch.zeros(2, 3), torch.zeros(2, 4)), r"\[2, 4\]"),
+    (Gaussian, (torch.zeros(2, 3), torch.zeros(3)), r"\[3\]"),
+    (Gaussian, (torch.zeros(2, 3), torch.zeros(1, 3)), r"\[1, 3\]"),
+    (Gaussian, (torch.zeros(2, 3), torch.zeros(1, 1)), r"\[1, 1\]"),
+    (Gaussian, (torch.zeros(2, 3), torch.zeros(2, 3).double()), "float64"),
+    (Gaussian, (torch.zeros(2, 3).long(), torch.zeros(2, 3)), "mean.*int64"),
+    (Gaussian, (torch.zeros(2, 3), torch.zeros(2, 3).bool()), "log_sigma.*bool"),
+    (Gaussian, (np.zeros((2, 3)), torch.zeros(2, 3)), "mean.*ndarray"),
+    (Points, (torch.zeros(2, 3),), r"\[2, 3\]"),
+    (Points, (torch.zeros(2, 0, 3),), r"\[2, 0, 3\]"),
+    (Points, (torch.zeros(2, 3, 0),), r"\[2, 3, 0\]"),
+    (Points, (torch.zeros(2, 3, 4).int(),), "int32"),
+    (Points, ([[[0.0]]],), "list"),
+    (Gaussian.cat, ([],), "none"),
+    (Points.cat, ([],), "none"),
+    (Gaussian.cat, ([isotropic(2, 3, seed=0), isotropic(2, 4, seed=0)],), r"\[3, 4\]"),
+    (Points.cat, ([points(2, 1, 3, seed=0), points(2, 1, 5, seed=0)],), r"\[3, 5\]"),
+]
 
 
 @unless_annotations_are_enforced
-@pytest.mark.parametrize(
-    ("x", "given"),
-    [
-        (torch.zeros(2, 3), r"\[2, 3\]"),
-        (torch.zeros(2, 0, 3), r"\[2, 0, 3\]"),
-        (torch.zeros(2, 3, 0), r"\[2, 3, 0\]"),
-        (torch.zeros(2, 3, 4).int(), "int32"),
-        ([[[0.0]]], "list"),
-    ],
-)
-def test_points_refuse_what_does_not_fit(x, given):
+@pytest.mark.parametrize(("build", "parts", "given"), MISFITS)
+def test_what_does_not_fit_is_refused(build, parts, given):
     with pytest.raises(ShapeError, match=given):
-        Points(x)
+        build(*parts)
 
 
 # Sampling
@@ -154,9 +147,6 @@ def test_gradients_reach_mean_and_log_sigma_through_the_samples(make):
     assert torch.allclose(log_sigma.grad, slope.sum(1, keepdim=True) if slope.shape != log_sigma.shape else slope)
 
 
-# Uncertainty
-
-
 # Rows
 
 
@@ -206,20 +196,6 @@ def test_cat_keeps_the_order():
     x, y = points(2, 5, 3, seed=0), points(1, 5, 3, seed=1)
     assert same(Points.cat([x, y])[:2], x)
     assert same(Points.cat([x, y])[2], y)
-
-
-@pytest.mark.parametrize(
-    ("kind", "parts", "given"),
-    [
-        (Gaussian, [], "none"),
-        (Points, [], "none"),
-        (Gaussian, [isotropic(2, 3, seed=0), isotropic(2, 4, seed=0)], r"\[3, 4\]"),
-        (Points, [points(2, 1, 3, seed=0), points(2, 1, 5, seed=0)], r"\[3, 5\]"),
-    ],
-)
-def test_cat_refuses_nothing_and_parts_that_differ(kind, parts, given):
-    with pytest.raises(ShapeError, match=given):
-        kind.cat(parts)
 
 
 # Finite values
