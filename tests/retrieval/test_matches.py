@@ -260,7 +260,6 @@ BAD_LABELS = [
     (ShapeError, r"query_labels.* got shape \(0, 2\)", (np.ones((0, 2)), [[0, 1]], 0)),
     (ShapeError, r"query_labels.* got shape \(1, 0\)", (np.ones((1, 0)), np.ones((1, 0)), 0)),
     (ConfigError, "within: must be a whole number >= 0, got -1", ([[0, 1]], [[0, 1]], -1)),
-    (ConfigError, "within: must be a whole number >= 0, got 0.5", ([[0, 1]], [[0, 1]], 0.5)),
 ]
 BAD_MATRICES = [
     (DataError, "must be boolean, got int64", ([[0, 1]],)),
@@ -309,7 +308,7 @@ BAD_QUERIES = [
             (Matches.from_classes, BAD_CLASSES),
             (Matches.from_labels, BAD_LABELS),
             (Matches.from_dense, BAD_MATRICES),
-            (Matches, BAD_ROWS),
+            (lambda starts, ids, shape: Matches(np.array(starts), np.array(ids), shape), BAD_ROWS),
             (SMALL.hits, BAD_IDS),
             (Matches.from_facts, BAD_FACTS),
             (SMALL.__getitem__, BAD_QUERIES),
