@@ -1,7 +1,7 @@
 """What every image and every caption becomes: a `Gaussian`, or a handful of `Points`.
 
-`log_sigma` is the natural logarithm of the *standard deviation*, in memory and on disk, everywhere.
-Paper: Eq. (4) writes σ as the covariance; its heads predict log σ (docs/science/errata.md, 2).
+`log_sigma` is the natural logarithm of the *standard deviation*, in memory and on disk, everywhere. Paper: Eq. (4)
+writes σ as the covariance; its heads predict log σ (docs/science/errata.md, 2).
 """
 
 from abc import ABC, abstractmethod
@@ -23,13 +23,14 @@ FORMAT_VERSION = "1"
 CHUNK = 4096
 """Items that are converted to float64 at a time."""
 
-
 T = TypeVar("T", bound="_Items")
 
 
 class _Items(ABC):
     """N items in R^D, held in tensors whose first axis is the items."""
 
+    KIND: ClassVar[str]
+    """The name of its kind in a file."""
     STORED: ClassVar[tuple[str, ...]]
     """The tensors that are checked and saved."""
 
@@ -76,7 +77,37 @@ class _Items(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file atomically (no pickle)."""
-        _save({name: getattr(self, name) for name in self.STORED}, type(self), Path(path))
+        parts = {name: getattr(self, name).detach().contiguous().cpu() for name in self.STORED}
+        if len({part.data_ptr() for part in parts.values()}) < len(parts):  # safetensors: no shared memory
+            parts = {name: part.clone() for name, part in parts.items()}
+        try:
+            with files.replacing(Path(path)) as draft:
+                save_file(parts, draft, metadata={"format": "pcme", **self._metadata()})
+        except (OSError, SafetensorError) as error:
+            raise FormatError(
+                f"{path}: cannot be written ({error}). Check that its folder exists and has room."
+            ) from error
+
+    @classmethod
+    def load(cls: type[T], path: str | Path) -> T:
+        """Read what `save` wrote, bit for bit."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata, names = file.metadata() or {}, sorted(file.keys())
+                if not cls._metadata().items() <= metadata.items() or not set(cls.STORED) <= set(names):
+                    raise FormatError(
+                        f"{path}: not a saved {cls.KIND} in format {FORMAT_VERSION}, got {names} with metadata "
+                        f"{metadata}. Write it with .save(path)."
+                    )
+                return cls(**{name: file.get_tensor(name) for name in cls.STORED})
+        except (OSError, SafetensorError) as error:
+            raise FormatError(
+                f"{path}: not readable as safetensors ({error}). Check the path, or save it again."
+            ) from error
+
+    @classmethod
+    def _metadata(cls) -> dict[str, str]:
+        return {"kind": cls.KIND, "format_version": FORMAT_VERSION}
 
     @property
     def _first(self) -> Float[Tensor, "n ..."]:
@@ -98,6 +129,7 @@ class Gaussian(_Items):
 
     mean: Float[Tensor, "n d"]
     log_sigma: Float[Tensor, "n d"] | Float[Tensor, "n 1"]
+    KIND: ClassVar[str] = "gaussian"
     STORED: ClassVar[tuple[str, ...]] = ("mean", "log_sigma")
 
     def __post_init__(self) -> None:
@@ -115,8 +147,8 @@ class Gaussian(_Items):
             )
         if mean.dtype != log_sigma.dtype or mean.device != log_sigma.device:
             raise ShapeError(
-                "Gaussian.mean and log_sigma must share dtype and device, got "
-                f"{mean.dtype} on {mean.device} and {log_sigma.dtype} on {log_sigma.device}."
+                f"Gaussian.mean and log_sigma must share dtype and device, got {mean.dtype} on {mean.device} and "
+                f"{log_sigma.dtype} on {log_sigma.device}."
             )
 
     @property
@@ -137,13 +169,9 @@ class Gaussian(_Items):
         """n independent draws μ + σ ε per item, reparametrised. Paper: §3.1.2."""
         if n < 1:
             raise ConfigError(f"samples per item must be ≥ 1, got {n}.")
-        noise = torch.randn(
-            (len(self), n, self.dim),
-            generator=generator,
-            dtype=self.dtype,
-            device=self.device if generator is None else generator.device,
-        ).to(self.device)
-        return Points(torch.addcmul(self.mean[:, None], noise, self.log_sigma.exp()[:, None]))
+        device = self.device if generator is None else generator.device
+        noise = torch.randn((len(self), n, self.dim), generator=generator, dtype=self.dtype, device=device)
+        return Points(torch.addcmul(self.mean[:, None], noise.to(self.device), self.log_sigma.exp()[:, None]))
 
     def uncertainty(self) -> Float[Tensor, " n"]:
         """The geometric mean of σ, one number per item. Paper: §3.2.1."""
@@ -168,11 +196,6 @@ class Gaussian(_Items):
         log_sigmas = [part.log_sigma.expand(-1, wide) for part in parts]
         return Gaussian(torch.cat([part.mean for part in parts]), torch.cat(log_sigmas))
 
-    @staticmethod
-    def load(path: str | Path) -> "Gaussian":
-        """Read what `save` wrote, bit for bit."""
-        return Gaussian(**_load(Path(path), Gaussian))
-
 
 @dataclass(frozen=True, eq=False)
 class Points(_Items):
@@ -183,6 +206,7 @@ class Points(_Items):
     """
 
     x: Float[Tensor, "n k d"]
+    KIND: ClassVar[str] = "points"
     STORED: ClassVar[tuple[str, ...]] = ("x",)
 
     def __post_init__(self) -> None:
@@ -207,11 +231,6 @@ class Points(_Items):
         _require_parts(parts, "Points.cat")
         return Points(torch.cat([part.x for part in parts]))
 
-    @staticmethod
-    def load(path: str | Path) -> "Points":
-        """Read what `save` wrote, bit for bit."""
-        return Points(**_load(Path(path), Points))
-
 
 Embedding = Gaussian | Points
 Rows = int | slice | Sequence[int] | Int[Tensor, " m"] | Bool[Tensor, " n"] | Int[Tensor, ""]
@@ -228,8 +247,8 @@ def _tensor(value: object, name: str) -> Float[Tensor, "..."]:
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise ShapeError(
-            f"{name} must be a floating-point torch.Tensor, got {kind}. "
-            "Convert it with torch.as_tensor(..., dtype=torch.float32)."
+            f"{name} must be a floating-point torch.Tensor, got {kind}. Convert it with torch.as_tensor(..., "
+            "dtype=torch.float32)."
         )
     return value
 
@@ -247,8 +266,8 @@ def _require_finite(x: Float[Tensor, "n ..."], name: str) -> None:
     if not len(bad):  # finite terms whose sum overflows
         return
     raise DataError(
-        f"{name}: NaN or infinite values in {len(bad)} of {x.shape[0]} items, first item "
-        f"{int(bad[0])}. Find what produced them, or drop these items."
+        f"{name}: NaN or infinite values in {len(bad)} of {x.shape[0]} items, first item {int(bad[0])}. Find what "
+        "produced them, or drop these items."
     )
 
 
@@ -258,36 +277,3 @@ def _require_parts(parts: Sequence[Embedding], where: str) -> None:
     if len({part.dim for part in parts}) > 1:
         dims = [part.dim for part in parts]
         raise ShapeError(f"{where}: the parts must have one dimension, got {dims}.")
-
-
-def _save(tensors: dict[str, Tensor], kind: type[_Items], path: Path) -> None:
-    whole = {name: t.detach().contiguous().cpu() for name, t in tensors.items()}
-    if len({t.data_ptr() for t in whole.values()}) < len(whole):  # safetensors: no shared memory
-        whole = {name: t.clone() for name, t in whole.items()}
-    try:
-        with files.replacing(path) as draft:
-            save_file(whole, draft, metadata={"format": "pcme", **_metadata(kind)})
-    except (OSError, SafetensorError) as error:
-        raise FormatError(f"{path}: cannot be written ({error}). Check that its folder exists and has room.") from error
-
-
-def _load(path: Path, kind: type[_Items]) -> dict[str, Tensor]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata, names = file.metadata() or {}, sorted(file.keys())
-            expected = _metadata(kind)
-            if not expected.items() <= metadata.items() or not set(kind.STORED) <= set(names):
-                raise FormatError(
-                    f"{path}: not a saved {expected['kind']} in format {FORMAT_VERSION}, got "
-                    f"{names} with metadata {metadata}. Write it with .save(path)."
-                )
-            return {name: file.get_tensor(name) for name in kind.STORED}
-    except (OSError, SafetensorError) as error:
-        raise FormatError(
-            f"{path}: not readable as safetensors ({error}). Check the path, or save it again."
-        ) from error
-
-
-def _metadata(kind: type[_Items]) -> dict[str, str]:
-    named = Gaussian if issubclass(kind, Gaussian) else Points
-    return {"kind": named.__name__.lower(), "format_version": FORMAT_VERSION}

@@ -8,12 +8,10 @@
     ├── FormatError    a file that is not what it should be: wrong kind, version or contents
     └── ShapeError     arrays whose shapes, or types, do not fit together
 
-A message has three parts: *what is wrong*, *what was given*, *what to do*. It names the file, flag
-or field, and where a name was wrong it suggests the valid ones. The command line prints the message
-without a traceback and exits with status 2; any other exception is a defect of this package.
+A message has three parts: *what is wrong*, *what was given*, *what to do*. It names the file, flag or field, and where
+a name was wrong it suggests the valid ones. The command line prints the message without a traceback and exits with
+status 2; any other exception is a defect of this package.
 """
-
-from __future__ import annotations
 
 __all__ = ["ConfigError", "DataError", "FormatError", "PcmeError", "ShapeError"]
 

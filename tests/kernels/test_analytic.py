@@ -9,25 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from pcme.kernels import analytic, bounds
+from pcme.kernels import analytic
 from studies.accuracy.imhof import chi_square_cdf, match_probability
 from tests.helpers import random_gaussians
-
-A, B = (torch.tensor(10.0, dtype=torch.float64) for _ in range(2))
-
-
-def pair(dim, *, seed, distance, log_sigma=-3.6, spread=0.3):
-    rng = np.random.default_rng(seed)
-    direction = rng.standard_normal(dim)
-    delta = distance * direction / np.linalg.norm(direction)
-    s = sum(np.exp(2 * rng.normal(log_sigma, spread, dim)) for _ in range(2))
-    return delta, s
-
-
-def probability(delta, s, scale=A, shift=B, sign=1.0):
-    zero = torch.zeros(1, len(delta), dtype=torch.float64)
-    sides = (torch.as_tensor(delta)[None], torch.as_tensor(s)[None]), (zero, zero)
-    return float(analytic.log_match(*sides, scale, shift, sign).exp())
+from tests.kernels.pairs import A, B, assert_compiled_is_differentiable, pair, probability
 
 
 def test_oracle_distribution_is_scipys_noncentral_chi_square():
@@ -74,30 +59,6 @@ def test_error_is_a_twentieth_of_seven_samples_error():
     assert np.sqrt(np.mean(np.square(ours))) < np.sqrt(np.mean(np.square(sampled))) / 20
 
 
-@pytest.mark.parametrize(
-    ("dim", "sigma", "distance", "limit"),
-    [
-        (1, 0.3, 0.5, 1e-4),
-        (1, 2.0, 1.0, 1e-3),
-        (2, 0.3, 1.0, 5e-3),
-        (2, 2.0, 1.0, 1e-2),
-        (4, 0.3, 0.5, 5e-3),
-        (32, 0.1, 0.5, 5e-3),
-    ],
-)
-def test_few_dimensions_stay_within_a_hundredth(dim, sigma, distance, limit):
-    delta, s = pair(dim, seed=dim, distance=distance, log_sigma=math.log(sigma))
-    assert probability(delta, s) == pytest.approx(match_probability(delta, s, 10, 10), abs=limit)
-
-
-@pytest.mark.parametrize("distance", [0.0, 0.5, 1.0])
-def test_one_huge_sigma_is_integrated_exactly(distance):
-    delta, s = pair(512, seed=1, distance=distance)
-    s[0] += 14.0
-    truth = match_probability(delta, s, 10, 10)
-    assert probability(delta, s) == pytest.approx(truth, abs=1e-4)
-
-
 @settings(max_examples=50)
 @given(
     dim=st.sampled_from([1, 2, 3, 8, 64]),
@@ -129,24 +90,6 @@ def test_all_pairs_equal_pairs_one_by_one(log_sigma):
     assert torch.allclose(together, analytic.log_match_pairs(spread_out, sides[1], A, B))
 
 
-@pytest.mark.parametrize("scale", [3.0, 10.0, 40.0, 200.0])
-@pytest.mark.parametrize(("dim", "log_sigma"), [(64, -3.0), (64, -1.0), (2, -1.0)])
-def test_compiled_pass_equals_the_differentiable_one(scale, dim, log_sigma):
-    sides = [
-        (g.mean, g.variance)
-        for g in (random_gaussians(n, dim, seed=n, log_sigma=log_sigma, dtype=torch.float64) for n in (6, 9))
-    ]
-
-    def gather(flat):
-        i, j = flat // 9, flat % 9
-        return sides[0][0][i] - sides[1][0][j], sides[0][1][i] + sides[1][1][j]
-
-    a = torch.tensor(scale, dtype=torch.float64)
-    moments = analytic.Moments.of_sides(*sides)
-    fast = analytic.score_pairs(moments, gather, a, B)
-    assert torch.allclose(fast, analytic.log_match(*sides, a, B), rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize(("dim", "log_sigma", "close"), [(48, -3.0, 1e-6), (3, -0.7, 2e-3)])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gradients_reach_everything(dim, log_sigma, close, sign):
@@ -174,33 +117,6 @@ def test_coinciding_means_have_finite_values_and_gradients(log_sigma, dtype):
     assert torch.isfinite(log.grad).all()
 
 
-@settings(max_examples=40)
-@given(
-    seed=st.integers(0, 10_000),
-    dim=st.sampled_from([32, 128, 512]),
-    log_sigma=st.floats(-5, -2),
-    spread=st.floats(0, 0.6),
-    scale=st.sampled_from([5.0, 10.0, 30.0]),
-)
-def test_upper_bound_is_never_below_any_farther_pair(seed, dim, log_sigma, spread, scale):
-    query = random_gaussians(1, dim, seed=seed, log_sigma=log_sigma, spread=spread)
-    items = random_gaussians(40, dim, seed=seed + 1, log_sigma=log_sigma, spread=spread)
-    query, items = query.to(torch.float64), items.to(torch.float64)
-    moments = analytic.Moments.of_sides((query.mean, query.variance), (items.mean, items.variance))
-    a = torch.tensor(scale, dtype=torch.float64)
-    values = analytic.log_match((query.mean, query.variance), (items.mean, items.variance), a, a)[0]
-    s = query.variance + items.variance
-    delta2 = (query.mean - items.mean).square()
-    uneven = (delta2 * s).sum(1) - s.mean(1) * delta2.sum(1)
-    limits = bounds.Limits(
-        least_spread=s.sum(1).min()[None],
-        most_spread=s.sum(1).max()[None],
-        most_spread2=s.square().sum(1).max()[None],
-        most_uneven=uneven.max().clamp_min(0)[None],
-        widest=s.max()[None],
-        dim=dim,
-    )
-    order = moments.mean[0].argsort()
-    for place in (0, 10, 39):
-        bound = bounds.upper_log_match(moments.mean[0, order[place]][None], limits, a, a)
-        assert bound[0] >= values[order[place:]].max() - 1e-12
+@pytest.mark.parametrize("scale", [3.0, 10.0, 40.0, 200.0])
+def test_the_compiled_pass_equals_the_differentiable_one(scale):
+    assert_compiled_is_differentiable(scale, 64, -1.0)

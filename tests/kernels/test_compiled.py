@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pcme.kernels import compiled
+from tests.kernels.pairs import assert_compiled_is_differentiable
 
 
 def sides(q, g, dim, dtype, seed=0, spread=0.5):
@@ -81,3 +82,9 @@ def test_pair_moments_equal_the_sums():
     d2 = (left[0][:, None].astype(float) - right[0][ids]) ** 2
     expected = np.stack([s.sum(-1), (s * s).sum(-1), d2.sum(-1), (d2 * s).sum(-1)])
     np.testing.assert_allclose(compiled.pair_moments(left, right, ids, 2), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [3.0, 10.0, 40.0, 200.0])
+@pytest.mark.parametrize(("dim", "log_sigma"), [(64, -3.0), (2, -1.0)])
+def test_the_narrow_rule_equals_the_differentiable_one(scale, dim, log_sigma):
+    assert_compiled_is_differentiable(scale, dim, log_sigma)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from pcme import Points
+from pcme import Gaussian, Points
 from pcme.kernels import sampled
 from tests.helpers import random_gaussians
 
@@ -89,12 +89,14 @@ def test_samples_depend_on_position_not_on_how_rows_are_cut():
         assert torch.equal(part, whole[start:stop])
 
 
-def test_sides_seeds_and_chunks_have_streams_of_their_own():
-    items = random_gaussians(40, 6, seed=0)
-    flat = items[[0] * 40]  # the same Gaussian everywhere: equal draws would show a shared stream
-    draws = [sampled.draw(flat, slice(0, 40), 2, seed=seed, side=side) for seed in (0, 1) for side in ("query", "item")]
-    numbers = torch.cat([d.flatten() for d in draws])
-    assert len(numbers.unique()) > 0.999 * len(numbers)
+def test_draws_of_both_sides_and_seeds_are_independent():
+    """Between sides, between the chunks that share a stream, and within a chunk."""
+    items = Gaussian(torch.zeros(40, 25), torch.zeros(40, 1))
+    kinds = [(seed, side) for seed in (0, 1) for side in ("query", "item")]
+    draws = [sampled.draw(items, slice(0, 40), 8, seed=seed, side=side) for seed, side in kinds]
+    streams = torch.cat(draws).reshape(160, -1)
+    correlation = torch.corrcoef(streams) - torch.eye(160)
+    assert correlation.abs().max() < 5 / math.sqrt(streams.shape[1])
 
 
 def test_draws_have_the_gaussians_moments():

@@ -1,4 +1,4 @@
-"""The compiled loops of a search against numpy, and the pool that drives them."""
+"""The compiled loops of a search against numpy."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme.kernels import topk
-from pcme.kernels.threads import run_slices
 
 
 @given(
@@ -43,19 +42,3 @@ def test_products_equal_numpy(threads):
     rng = np.random.default_rng(0)
     items, query, own = (rng.standard_normal(s).astype(np.float32) for s in ((50, 9), 9, 50))
     np.testing.assert_allclose(topk.products(items, query, own, threads), items @ query + own, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(("rows", "threads"), [(0, 2), (1, 3), (10, 3), (10, 20)])
-def test_slices_cover_the_rows_once(rows, threads):
-    seen = []
-    run_slices(lambda a, b: seen.extend(range(a, b)), rows, threads)
-    assert sorted(seen) == list(range(rows))
-
-
-def test_an_error_in_a_worker_reaches_the_caller():
-    def kernel(start, stop):
-        if start:
-            raise RuntimeError("worker")
-
-    with pytest.raises(RuntimeError, match="worker"):
-        run_slices(kernel, 10, 2)

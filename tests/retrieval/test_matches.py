@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.retrieval import blocks
-from pcme.retrieval.labels import UNSAID, binary_labels, hamming_factors
+from pcme.retrieval.labels import UNSAID, hamming_factors
 from pcme.retrieval.matches import Matches
 
 quick = settings(max_examples=30, deadline=None)
@@ -194,112 +194,6 @@ def test_a_huge_gallery_gets_wide_indices():
     assert matches.indices.tolist() == [2**31 + 3]
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "build"),
-    [
-        (DataError, r"query_index: must be from 0 to 1, got 2", ([0, 2], [0, 0], (2, 2))),
-        (DataError, r"query_index: must be from 0 to 1, got -1", ([0, -1], [0, 0], (2, 2))),
-        (DataError, r"gallery_index: must be from 0 to 2, got 3", ([0], [3], (2, 3))),
-        (DataError, "query_index: must hold integers, got float64", ([0.0], [0], (2, 2))),
-        (DataError, "gallery_index: must hold integers, got bool", ([0], [True], (2, 2))),
-        (ShapeError, "equally long, got 2 and 1", ([0, 1], [0], (2, 2))),
-        (ShapeError, r"query_index: must be a list, got shape \(1, 1\)", ([[0]], [0], (2, 2))),
-        (ShapeError, r"gallery_index: must be a list, got shape \(\)", ([0], np.array(0), (2, 2))),
-        (ShapeError, r"at least one query .* got \(0, 3\)", ([], [], (0, 3))),
-        (ShapeError, r"one gallery item, got \(3, 0\)", ([], [], (3, 0))),
-    ],
-)
-def test_bad_pairs(error, message, build):
-    with pytest.raises(error, match=message):
-        Matches.from_pairs(*build)
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "queries", "gallery"),
-    [
-        (ShapeError, r"query_classes: must be a list .* got shape \(0,\)", [], [1]),
-        (ShapeError, r"gallery_classes: must be a list .* got shape \(0,\)", [1], []),
-        (ShapeError, r"query_classes.* got shape \(1, 1\)", [[1]], [1]),
-        (DataError, "gallery_classes: must be integers or strings, got float64", [1], [1.5]),
-        (DataError, "must be integers or strings, got object", np.array([1, None]), [1]),
-        (DataError, "must be of one kind, got int64 and <U1", [1], ["1"]),
-    ],
-)
-def test_bad_classes(error, message, queries, gallery):
-    with pytest.raises(error, match=message):
-        Matches.from_classes(queries, gallery)
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "queries", "gallery", "within"),
-    [
-        (DataError, "query_labels: must be binary, got 2", [[0, 2]], [[0, 1]], 0),
-        (DataError, r"gallery_labels: must be binary, got 0\.5", [[0, 1]], [[0.5, 1]], 0),
-        (DataError, "binary, got nan", [[0, np.nan]], [[0, 1]], 0),
-        (DataError, "binary, got -1", [[0, -1]], [[0, 1]], 0),
-        (ShapeError, "equally wide, got 2 and 3 labels", [[0, 1]], [[0, 1, 1]], 0),
-        (ShapeError, r"query_labels.* got shape \(2,\)", [0, 1], [[0, 1]], 0),
-        (ShapeError, r"query_labels.* got shape \(0, 2\)", np.ones((0, 2)), [[0, 1]], 0),
-        (ShapeError, r"gallery_labels.* got shape \(0, 2\)", [[0, 1]], np.ones((0, 2)), 0),
-        (ShapeError, r"query_labels.* got shape \(1, 0\)", np.ones((1, 0)), np.ones((1, 0)), 0),
-        (ConfigError, "within: must be a whole number >= 0, got -1", [[0, 1]], [[0, 1]], -1),
-    ],
-)
-def test_bad_labels(error, message, queries, gallery, within):
-    with pytest.raises(error, match=message):
-        Matches.from_labels(queries, gallery, within=within)
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "matrix"),
-    [
-        (DataError, "must be boolean, got int64", [[0, 1]]),
-        (ShapeError, r"two dimensions.* got shape \(2,\)", [True, False]),
-        (ShapeError, r"none of size 0, got shape \(0, 2\)", np.ones((0, 2), bool)),
-        (ShapeError, r"none of size 0, got shape \(2, 0\)", np.ones((2, 0), bool)),
-    ],
-)
-def test_bad_matrices(error, message, matrix):
-    with pytest.raises(error, match=message):
-        Matches.from_dense(matrix)
-
-
-@pytest.mark.parametrize(
-    ("message", "starts", "ids"),
-    [
-        ("indptr: must rise from 0 to 2 in 3 steps", [0, 2], [0, 1]),
-        ("indptr: must rise", [1, 1, 2], [0, 1]),
-        ("indptr: must rise", [0, 1, 1], [0, 1]),
-        ("indptr: must rise", [0, 3, 2], [0, 1]),
-        (r"indices: must be from 0 to 2, got 3", [0, 1, 2], [0, 3]),
-        (r"indices: must be from 0 to 2, got -1", [0, 1, 2], [0, -1]),
-        (r"indices: must be from 0 to 2, got 4294967297", [0, 1, 2], [0, 2**32 + 1]),
-        ("ascend without repeats .* position 1", [0, 2, 2], [1, 1]),
-        ("ascend without repeats .* position 2", [0, 1, 3], [1, 2, 0]),
-    ],
-)
-def test_bad_rows(message, starts, ids):
-    with pytest.raises(DataError, match=message):
-        Matches(np.array(starts), np.array(ids), (2, 3))
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "ids", "first_row"),
-    [
-        (DataError, r"ranked ids: must be from 0 to 2, got 3", [[0, 3]], 0),
-        (DataError, r"ranked ids: must be from 0 to 2, got -1", [[0, -1]], 0),
-        (ShapeError, "integer matrix, got float64", [[0.0, 1.0]], 0),
-        (ShapeError, r"integer matrix, got int64 of shape \(2,\)", [0, 1], 0),
-        (ShapeError, "to the 2 queries .* got rows 2 to 2", [[0]], 2),
-        (ShapeError, "to the 2 queries .* got rows -1 to -1", [[0]], -1),
-        (ShapeError, "to the 2 queries .* got rows 0 to 2", [[0], [0], [0]], 0),
-    ],
-)
-def test_bad_ids(error, message, ids, first_row):
-    with pytest.raises(error, match=message):
-        Matches.from_pairs([0, 1], [0, 1], (2, 3)).hits(ids, first_row)
-
-
 statements = st.integers(1, 4).flatmap(
     lambda width: st.tuples(
         hnp.arrays(np.int64, (6, width), elements=st.integers(UNSAID, 2)),
@@ -327,40 +221,6 @@ def test_facts_in_blocks_are_the_same(monkeypatch):
     assert Matches.from_facts(said, facts) == whole
 
 
-def test_one_attribute_that_all_name_is_a_class():
-    said, facts = [[2], [0], [5]], [[0], [2], [2]]
-    assert Matches.from_facts(said, facts) == Matches.from_classes([2, 0, 5], [0, 2, 2])
-
-
-def test_a_query_that_says_nothing_matches_everything():
-    assert Matches.from_facts([[UNSAID]], [[4], [7]]).counts.tolist() == [2]
-
-
-@pytest.mark.parametrize(
-    ("error", "said", "facts"),
-    [
-        (ShapeError, [[1, 2]], [[1]]),
-        (ShapeError, [1, 2], [[1]]),
-        (ShapeError, [[0.5]], [[1]]),
-        (DataError, [[-2]], [[1]]),
-        (DataError, [[1]], [[UNSAID]]),
-    ],
-)
-def test_bad_facts(error, said, facts):
-    with pytest.raises(error):
-        Matches.from_facts(said, facts)
-
-
-def test_bad_row_index():
-    matches = Matches.from_pairs([0, 1], [0, 1], (2, 3))
-    with pytest.raises(ShapeError, match="indexed by a slice or a list of queries, got array"):
-        matches[np.array(1)]
-    with pytest.raises(ShapeError, match="at least one query"):
-        matches[2:]
-    with pytest.raises(IndexError):
-        matches[[2]]
-
-
 def test_labels_never_build_a_cube(monkeypatch):
     """2,000 x 2,000 x 80 would be 320 MB even in bytes; the blocks stay below a tenth of it."""
     tracemalloc = pytest.importorskip("tracemalloc")
@@ -373,6 +233,89 @@ def test_labels_never_build_a_cube(monkeypatch):
     assert peak < 16 * 2**20
 
 
-def test_binary_labels_names_the_culprit():
-    with pytest.raises(DataError, match=r"caption labels: must be binary, got 7 .*int64"):
-        binary_labels([[0, 1], [7, 0]], "caption labels")
+BAD_PAIRS = [
+    (DataError, r"query_index: must be from 0 to 1, got 2", ([0, 2], [0, 0], (2, 2))),
+    (DataError, r"query_index: must be from 0 to 1, got -1", ([0, -1], [0, 0], (2, 2))),
+    (DataError, r"gallery_index: must be from 0 to 2, got 3", ([0], [3], (2, 3))),
+    (DataError, "query_index: must hold integers, got float64", ([0.0], [0], (2, 2))),
+    (ShapeError, "equally long, got 2 and 1", ([0, 1], [0], (2, 2))),
+    (ShapeError, r"query_index: must be a list, got shape \(1, 1\)", ([[0]], [0], (2, 2))),
+    (ShapeError, r"at least one query .* got \(0, 3\)", ([], [], (0, 3))),
+    (ShapeError, r"one gallery item, got \(3, 0\)", ([], [], (3, 0))),
+]
+BAD_CLASSES = [
+    (ShapeError, r"query_classes: must be a list .* got shape \(0,\)", ([], [1])),
+    (ShapeError, r"gallery_classes: must be a list .* got shape \(0,\)", ([1], [])),
+    (ShapeError, r"query_classes.* got shape \(1, 1\)", ([[1]], [1])),
+    (DataError, "gallery_classes: must be integers or strings, got float64", ([1], [1.5])),
+    (DataError, "must be integers or strings, got object", (np.array([1, None]), [1])),
+    (DataError, "must be of one kind, got int64 and <U1", ([1], ["1"])),
+]
+BAD_LABELS = [
+    (DataError, r"query_labels: must be binary, got 2 .*int64", ([[0, 2]], [[0, 1]], 0)),
+    (DataError, r"gallery_labels: must be binary, got 0\.5", ([[0, 1]], [[0.5, 1]], 0)),
+    (DataError, "binary, got nan", ([[0, np.nan]], [[0, 1]], 0)),
+    (ShapeError, "equally wide, got 2 and 3 labels", ([[0, 1]], [[0, 1, 1]], 0)),
+    (ShapeError, r"query_labels.* got shape \(2,\)", ([0, 1], [[0, 1]], 0)),
+    (ShapeError, r"query_labels.* got shape \(0, 2\)", (np.ones((0, 2)), [[0, 1]], 0)),
+    (ShapeError, r"query_labels.* got shape \(1, 0\)", (np.ones((1, 0)), np.ones((1, 0)), 0)),
+    (ConfigError, "within: must be a whole number >= 0, got -1", ([[0, 1]], [[0, 1]], -1)),
+]
+BAD_MATRICES = [
+    (DataError, "must be boolean, got int64", ([[0, 1]],)),
+    (ShapeError, r"two dimensions.* got shape \(2,\)", ([True, False],)),
+    (ShapeError, r"none of size 0, got shape \(0, 2\)", (np.ones((0, 2), bool),)),
+]
+BAD_ROWS = [
+    (DataError, "indptr: must rise from 0 to 2 in 3 steps", ([0, 2], [0, 1], (2, 3))),
+    *((DataError, "indptr: must rise", (starts, [0, 1], (2, 3))) for starts in ([1, 1, 2], [0, 1, 1], [0, 3, 2])),
+    *(
+        (DataError, f"indices: must be from 0 to 2, got {bad}", ([0, 1, 2], [0, bad], (2, 3)))
+        for bad in (3, -1, 2**32 + 1)
+    ),
+    (DataError, "ascend without repeats .* position 1", ([0, 2, 2], [1, 1], (2, 3))),
+    (DataError, "ascend without repeats .* position 2", ([0, 1, 3], [1, 2, 0], (2, 3))),
+]
+BAD_IDS = [
+    (DataError, r"ranked ids: must be from 0 to 2, got 3", ([[0, 3]], 0)),
+    (DataError, r"ranked ids: must be from 0 to 2, got -1", ([[0, -1]], 0)),
+    (ShapeError, "integer matrix, got float64", ([[0.0, 1.0]], 0)),
+    (ShapeError, r"integer matrix, got int64 of shape \(2,\)", ([0, 1], 0)),
+    (ShapeError, "to the 2 queries .* got rows 2 to 2", ([[0]], 2)),
+    (ShapeError, "to the 2 queries .* got rows -1 to -1", ([[0]], -1)),
+    (ShapeError, "to the 2 queries .* got rows 0 to 2", ([[0], [0], [0]], 0)),
+]
+BAD_FACTS = [
+    (ShapeError, "same attributes, got 2 and 1", ([[1, 2]], [[1]])),
+    (ShapeError, "said: must be integers", ([[0.5]], [[1]])),
+    (DataError, "said: must be at least -1", ([[-2]], [[1]])),
+    (DataError, "facts: must be at least 0", ([[1]], [[UNSAID]])),
+]
+SMALL = Matches.from_pairs([0, 1], [0, 1], (2, 3))
+BAD_QUERIES = [
+    (ShapeError, "indexed by a slice or a list of queries, got array", (np.array(1),)),
+    (ShapeError, "at least one query", (slice(2, None),)),
+    (IndexError, "out of bounds", ([2],)),
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message", "arguments"),
+    [
+        (build, *case)
+        for build, cases in [
+            (Matches.from_pairs, BAD_PAIRS),
+            (Matches.from_classes, BAD_CLASSES),
+            (Matches.from_labels, BAD_LABELS),
+            (Matches.from_dense, BAD_MATRICES),
+            (lambda starts, ids, shape: Matches(np.array(starts), np.array(ids), shape), BAD_ROWS),
+            (SMALL.hits, BAD_IDS),
+            (Matches.from_facts, BAD_FACTS),
+            (SMALL.__getitem__, BAD_QUERIES),
+        ]
+        for case in cases
+    ],
+)
+def test_bad_input_is_named(build, error, message, arguments):
+    with pytest.raises(error, match=message):
+        build(*arguments)

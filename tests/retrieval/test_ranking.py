@@ -16,21 +16,9 @@ from pcme.retrieval import blocks
 from pcme.retrieval import ranking as module
 from pcme.retrieval.blocks import each_block, read_rows
 from pcme.retrieval.ranking import Ranking, as_scores, top_ids
+from tests.retrieval.worlds import ORDER, SCORES, ordered
 
 quick = settings(max_examples=30, deadline=None)
-
-# Hand-worked: every row has ties, and the lower id must win each of them.
-SCORES = [
-    [0.1, 0.9, 0.3, 0.9, 0.2, 0.3, 0.0, 0.8],
-    [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5],
-    [-1.0, -2.0, 0.0, -0.0, 3.0, -2.0, 3.0, -1.0],
-    [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 2.0],
-]
-ORDER = [[1, 3, 7, 2, 5, 4, 0, 6], [0, 1, 2, 3, 4, 5, 6, 7], [4, 6, 2, 3, 0, 7, 1, 5], [0, 1, 2, 3, 4, 5, 6, 7]]
-
-
-def ordered(row):
-    return sorted(range(len(row)), key=lambda item: (-row[item], item))
 
 
 def floats(width):
@@ -81,57 +69,6 @@ def test_the_order_is_by_score_then_id(scores, data):
     np.testing.assert_array_equal(ranking.scores, np.take_along_axis(scores, ranking.ids.numpy(), axis=1))
 
 
-@quick
-@given(score_matrices())
-def test_a_truncated_ranking_is_the_head_of_the_full_one(scores):
-    full = Ranking.from_scores(scores)
-    for depth in range(1, scores.shape[1] + 1):
-        head = Ranking.from_scores(scores, k=depth)
-        assert torch.equal(head.ids, full.ids[:, :depth])
-        assert torch.equal(head.scores, full.scores[:, :depth])
-        assert head.gallery_size == scores.shape[1]
-
-
-@quick
-@given(score_matrices(dtype=np.float32))
-def test_float32_and_float64_agree(scores):
-    wide = Ranking.from_scores(scores.astype(np.float64))
-    assert torch.equal(Ranking.from_scores(scores).ids, wide.ids)
-
-
-@quick
-@given(score_matrices(), st.randoms(use_true_random=False))
-def test_the_order_of_the_queries_does_not_matter(scores, random):
-    rows = random.sample(range(len(scores)), len(scores))
-    expected = Ranking.from_scores(scores).ids[rows]
-    assert torch.equal(Ranking.from_scores(scores[rows]).ids, expected)
-
-
-@quick
-@given(st.integers(1, 40), st.randoms(use_true_random=False))
-def test_without_ties_the_order_of_the_gallery_does_not_matter(items, random):
-    scores = np.array([random.sample(range(items), items)], np.float32)
-    columns = random.sample(range(items), items)
-    shuffled = Ranking.from_scores(scores[:, columns]).ids[0].tolist()
-    assert [columns[item] for item in shuffled] == Ranking.from_scores(scores).ids[0].tolist()
-
-
-def test_minus_zero_ties_with_zero():
-    for dtype in (np.float32, np.float64):
-        scores = np.array([[-0.0, 0.0, -0.0, 0.0], [0.0, -0.0, 0.0, -0.0]], dtype)
-        assert Ranking.from_scores(scores).ids.tolist() == [[0, 1, 2, 3]] * 2
-        assert Ranking.from_scores(scores, k=2).ids.tolist() == [[0, 1]] * 2
-
-
-def test_minus_infinity_comes_last():
-    scores = np.array([[-np.inf, -3e38, -np.inf, 0.0]], np.float32)
-    assert Ranking.from_scores(scores).ids.tolist() == [[3, 1, 0, 2]]
-
-
-def test_asking_for_more_than_there_is_gives_everything():
-    assert Ranking.from_scores(SCORES, k=100).depth == 8
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("depth", [1, 7, 700, 1300])
 def test_blocks_threads_and_layout_change_nothing(monkeypatch, two_threads, dtype, depth):
@@ -161,10 +98,6 @@ def test_rows_of_a_transposed_matrix():
     block = read_rows(matrix, slice(1, 3))
     assert block.flags.c_contiguous
     np.testing.assert_array_equal(block, matrix[1:3])
-
-
-def test_top_ids_of_one_row():
-    assert top_ids(np.float32([[1, 3, 3]]), 2).tolist() == [[1, 2]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -212,15 +145,12 @@ def test_from_ids_and_scores():
     assert ranking.gallery_size is None
     assert repr(ranking) == "Ranking(1 queries, top 2 of an unknown number)"
     assert replace(ranking, gallery_size=3).gallery_size == 3
+    with pytest.raises(FrozenInstanceError):
+        ranking.gallery_size = 3
     lists = Ranking([[2, 0]], [[3, 1]], gallery_size=3)
     assert lists.scores.dtype == torch.float64
     graph = Ranking(torch.tensor([[0]]), torch.tensor([[1.0]], requires_grad=True))
     assert not graph.scores.requires_grad
-
-
-def test_it_cannot_be_changed():
-    with pytest.raises(FrozenInstanceError):
-        Ranking.from_scores(SCORES).gallery_size = 3
 
 
 @pytest.mark.parametrize("rows", [slice(1, 3), slice(None, None, -1), slice(0, 4, 2), [2, 0, 2], [-1], np.array([3])])
@@ -243,8 +173,7 @@ def test_blocks_of_queries_are_joined():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_scores_that_cannot_be_ranked(bad, dtype):
     scores = np.zeros((3, 4), dtype)
-    scores[1, 2] = scores[2, 0] = bad
-    scores[1, 3] = -np.inf
+    scores[1, 2:], scores[2, 0] = (bad, -np.inf), bad
     with pytest.raises(DataError, match=rf"NaN or \+inf, got {bad} at row 1, column 2"):
         Ranking.from_scores(scores)
 
@@ -263,12 +192,6 @@ def test_scores_that_cannot_be_ranked(bad, dtype):
 def test_bad_scores(error, message, scores):
     with pytest.raises(error, match=message):
         as_scores(scores)
-
-
-@pytest.mark.parametrize("k", [0, -1])
-def test_bad_k(k):
-    with pytest.raises(ConfigError, match=f"k: must be at least 1, got {k}"):
-        Ranking.from_scores(SCORES, k=k)
 
 
 @pytest.mark.parametrize(
@@ -293,12 +216,12 @@ def test_bad_rankings(error, message, ids, scores, size):
         Ranking(ids, scores, gallery_size=size)
 
 
-def test_a_ranking_is_indexed_by_many_queries():
+def test_what_cannot_be_cut_indexed_or_joined():
+    for k in (0, -1):
+        with pytest.raises(ConfigError, match=f"k: must be at least 1, got {k}"):
+            Ranking.from_scores(SCORES, k=k)
     with pytest.raises(ShapeError, match="two dimensions"):
         Ranking.from_scores(SCORES)[np.array(1)]
-
-
-def test_rankings_that_cannot_be_joined():
     one = Ranking.from_scores(SCORES, k=2)
     for other in (Ranking.from_scores(SCORES, k=3), Ranking(one.ids, one.scores)):
         with pytest.raises(ShapeError, match=r"one depth and one gallery .* got .*2, 8"):

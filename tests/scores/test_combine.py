@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 from pcme import Gaussian, Points, scores
 from pcme.errors import ConfigError, ShapeError
-from pcme.scores.combine import Combined, One, Product, all_of, any_of, but_not, product
+from pcme.scores.combine import One, all_of, any_of, but_not, product
 from tests.helpers import random_gaussians
 
 SCORE = scores.create("csd_prob", scale=2.0, shift=3.0)
@@ -168,14 +168,6 @@ def test_points_combine_by_probability_only():
     assert all_of([x, x]).proposals() == [x, x]
     with pytest.raises(ConfigError, match="no density to multiply"):
         all_of([x, x], how="density").log_probability(score, x)
-
-
-def test_kinds():
-    a, b, _ = queries(0)
-    assert isinstance(all_of([a, b]), Combined)
-    assert isinstance(all_of([a, b], how="density"), Product)
-    assert all_of([a]).item is a
-    assert any_of([a]).item is a
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""The nearest of K × K points against a loop, and the scores it is the same as."""
+"""Scores of points against loops, expectations, and the scores they are the same as."""
 
 import pytest
 import torch
 
 from pcme import Points, scores
 from tests.helpers import random_gaussians
+from tests.scores.worlds import facts
 
 
 def points(n, k, seed, length=None):
@@ -41,3 +42,27 @@ def test_the_nearest_of_more_samples_is_nearer():
     queries, gallery = (random_gaussians(5, 4, seed=s, log_sigma=-1.0) for s in (1, 2))
     few, many = (scores.create("nearest", samples=n)(queries, gallery).mean() for n in (2, 50))
     assert many > few
+
+
+def test_average_l2_is_the_mean_distance_of_the_points():
+    queries, gallery = points(4, 2, seed=1), points(6, 3, seed=2)
+    expected = -(queries.x[:, None, :, None] - gallery.x[None, :, None]).norm(dim=-1).mean((2, 3))
+    torch.testing.assert_close(scores.create("average_l2")(queries, gallery), expected)
+
+
+def test_average_l2_is_an_expected_distance():
+    sides = [random_gaussians(n, 4, seed=n, log_sigma=-0.4, dtype=torch.float64) for n in (3, 4)]
+    x, y = (side.sample(100_000, torch.Generator().manual_seed(5 + n)).x for n, side in enumerate(sides))
+    distance = torch.stack([(x[q] - y[g]).norm(dim=-1) for q in range(3) for g in range(4)], 1)
+    ours = torch.stack([scores.create("average_l2", samples=32, seed=s)(*sides).flatten() for s in range(40)])
+    error = (ours.var(0) / len(ours) + distance.var(0) / len(distance)).sqrt()
+    assert ((ours.mean(0) + distance.mean(0)).abs() < 5 * error).all()
+
+
+@pytest.mark.parametrize("name", ["average_l2", "nearest"])
+def test_facts(name):
+    score = scores.create(name)
+    assert facts(score) == (True, False, False, None, None, True)
+    assert score.record() == {"kind": name, "samples": 7, "seed": 0}
+    single = {"nearest": scores.create("mean"), "average_l2": score}
+    assert score.for_single_points() == single[name]

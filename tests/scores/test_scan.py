@@ -9,7 +9,7 @@ from pcme.index.resident import Resident
 from pcme.index.settings import Settings
 from pcme.scores import scan as scanning
 from pcme.scores.gallery import best_first
-from tests.helpers import random_gaussians
+from tests.scores.worlds import clustered
 
 SCORES = {
     "mean": {},
@@ -22,23 +22,8 @@ SCORES = {
     "w2": {},
     "kl": {},
 }
-COUNT, DIM = 6000, 24
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def clustered(count, *, seed, spread=0.4, log_sigma=-2.0, uneven=0.5):
-    """Items in clusters of ten, of uneven width: neighbours are near, as in a trained space."""
-    centres = random_gaussians(-(-count // 10), DIM, seed=seed, log_sigma=log_sigma)
-    own = random_gaussians(count, DIM, seed=seed + 1, log_sigma=log_sigma, spread=uneven)
-    mean = centres.mean.repeat_interleave(10, 0)[:count] + spread * own.mean
-    return Gaussian(torch.nn.functional.normalize(mean), own.log_sigma)
+COUNT = 6000
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def held(items, name, ids=None, **params):
@@ -68,16 +53,6 @@ def test_the_ids_are_those_of_topk(name):
     assert torch.equal(torch.tensor(np.array([one.scores for one in found])), ranking.scores)
 
 
-@pytest.mark.parametrize("name", ["csd", "csd_prob", "match_prob", "overlap", "elk", "bhattacharyya"])
-def test_most_items_are_never_scored(name, monkeypatch):
-    width = {"log_sigma": -3.6, "uneven": 0.1} if name == "match_prob" else {}
-    items, queries = (clustered(n, seed=n, **width) for n in (COUNT, 12))
-    scan, _ = held(items, name, **SCORES[name])
-    if name == "match_prob":  # its first list is long: fewer items would all be scored
-        monkeypatch.setattr(type(scan), "width", lambda self, k: 200)
-    assert max(len(one.pool) for one in scan.top(queries, 10)) < COUNT / 4
-
-
 @pytest.mark.parametrize("name", SCORES)
 def test_a_filter_is_as_good_as_a_smaller_gallery(name):
     items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
@@ -89,15 +64,6 @@ def test_a_filter_is_as_good_as_a_smaller_gallery(name):
         best = best_first(exact, lambda place: resident.ids[rows[place]], 10)
         assert one.rows.tolist() == rows[best].tolist()
         assert one.searched == 5000
-
-
-def test_points_by_distance_and_by_probability():
-    items, queries = clustered(COUNT, seed=0), clustered(8, seed=7)
-    points, asked = Points(items.mean[:, None]), Points(queries.mean[:, None])
-    nearest = scores.create("mean").topk(queries, items, k=5).ids.tolist()
-    for name, params in (("mean", {}), ("match_prob", {"method": "sampled"})):
-        scan, _ = held(points, name, **params)
-        assert [one.rows.tolist() for one in scan.top(asked, 5)] == nearest
 
 
 @pytest.mark.parametrize("name", ["csd", "match_prob", "overlap"])

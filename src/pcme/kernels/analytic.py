@@ -1,17 +1,13 @@
 """The analytic match probability: Eq. (2) with J → ∞, without a single sample.
 
-For two diagonal Gaussians the squared distance Q = ‖z₁ − z₂‖² is a generalised chi-square. With
-s_d = σ₁² + σ₂² and Δ_d = μ₁ − μ₂ its cumulants are κ_n = 2ⁿ⁻¹ (n−1)! θ_n, where
-θ_n = Σ_d s_dⁿ + n Σ_d Δ_d² s_dⁿ⁻¹. They turn E[sigmoid(b − a √Q)] into a short sum over nodes.
+For two diagonal Gaussians the squared distance Q = ‖z₁ − z₂‖² is a generalised chi-square. With s_d = σ₁² + σ₂² and
+Δ_d = μ₁ − μ₂ its cumulants are κ_n = 2ⁿ⁻¹ (n−1)! θ_n, where θ_n = Σ_d s_dⁿ + n Σ_d Δ_d² s_dⁿ⁻¹. They turn
+E[sigmoid(b − a √Q)] into a short sum over nodes, by a rule that a pair's own numbers choose, whatever its block:
 
-Two rules, chosen for each pair by its own numbers alone, so that no result depends on its block:
-
-* *narrow* (Var Q ≤ 0.1 (E Q)²): √Q as a cubic in a standard normal (Cornish–Fisher), from θ₁, θ₂
-  and an estimate of θ₃, hence from six matrix products (`Moments.of_sides`); Gauss–Hermite nodes,
-  more of them where the sigmoid is steep against the spread.
-* *wide* (the rest: very few dimensions, or one huge σ): the widest dimension is integrated by
-  Gauss–Legendre, the others by their exact three cumulants (Jensen & Solomon's power of Q, which
-  is Wilson–Hilferty's cube root when Δ = 0); costs O(D) for such a pair.
+* *narrow* (Var Q ≤ 0.1 (E Q)²): √Q as a cubic in a standard normal (Cornish–Fisher), from θ₁, θ₂ and an estimate of θ₃,
+  hence from six matrix products; Gauss–Hermite nodes, more of them where the sigmoid is steep against the spread.
+* *wide* (the rest: very few dimensions, or one huge σ): the widest dimension is integrated by Gauss–Legendre, the
+  others by three exact cumulants (Jensen & Solomon's power of Q, Wilson–Hilferty's cube root when Δ = 0), in O(D).
 
 Measured errors and the range of trust: docs/science/analytic.md.
 """
@@ -20,6 +16,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,18 +33,15 @@ WIDE = 0.1
 STEEP = ((0.6, 5), (1.0, 9), (2.5, 24), (math.inf, 96))
 """(largest a·sd(√Q), Gauss–Hermite nodes): the sigmoid's steepness in units of the spread."""
 
-
 TINY = torch.finfo(torch.float32).tiny
 """The least variance: 0 would leave no spread to divide by."""
 
 Side = tuple[Float[Tensor, "... d"], Float[Tensor, "... d"]]
 """(means, variances) of one side; [N, D] each, or broadcastable [..., D] for pairs."""
-Sums = Float[Tensor, " n"]
 Sign = Float[Tensor, "..."] | float
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(NamedTuple):
     """Σ s, Σ s², Σ Δ², Σ Δ² s over the dimensions: all that the narrow rule needs of a pair."""
 
     spread: Float[Tensor, "*n"]
@@ -57,28 +51,14 @@ class Moments:
 
     @staticmethod
     def of_sides(queries: Side, gallery: Side) -> "Moments":
-        """All pairs [q, g] by six matrix products.
-
-        Means are centred on the gallery's mean: distances stay, cancellation shrinks.
-        """
+        """All pairs [q, g] by six products of means that are centred on the gallery's, where cancellation is least."""
         centre = gallery[0].mean(0)
         return Factors.of(queries, centre).moments(Factors.of(gallery, centre))
 
     @staticmethod
-    def of_differences(delta: Float[Tensor, "*n d"], spread: Float[Tensor, "*n d"]) -> "Moments":
-        """The same for given pairs, Δ and s [..., D]."""
-        d2 = delta.square()
-        return Moments(spread.sum(-1), spread.square().sum(-1), d2.sum(-1), (d2 * spread).sum(-1))
-
-    @staticmethod
     def cat(parts: "list[Moments]") -> "Moments":
         """Blocks [q, g] side by side."""
-        return Moments(
-            torch.cat([part.spread for part in parts], 1),
-            torch.cat([part.spread2 for part in parts], 1),
-            torch.cat([part.shift for part in parts], 1),
-            torch.cat([part.shift2 for part in parts], 1),
-        )
+        return Moments(*(torch.cat(sums, 1) for sums in zip(*parts, strict=True)))
 
     @property
     def mean(self) -> Float[Tensor, "*n"]:
@@ -92,8 +72,7 @@ class Moments:
 
     def columns(self, count: int) -> "Moments":
         """Those of the first items."""
-        parts = (self.spread, self.spread2, self.shift, self.shift2)
-        return Moments(*(part[:, :count] for part in parts))
+        return Moments(*(sums[:, :count] for sums in self))
 
     def scaled_to_unit_mean(self) -> "Moments":
         """The moments of Q / E Q: numbers of order one, whose squares do not underflow."""
@@ -101,39 +80,34 @@ class Moments:
         return Moments(self.spread / mean, self.spread2 / mean / mean, self.shift / mean, self.shift2 / mean / mean)
 
     def estimate_theta3(self) -> Float[Tensor, "*n"]:
-        """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy).
-
-        The 1e-6 keeps rounding noise in ΣΔ² from being divided by itself for coinciding means.
-        """
+        """(Σs²)²/Σs + 3 (ΣΔ²s)²/ΣΔ²: exact when all s_d are equal, else a lower bound (Cauchy)."""
         tiny = torch.finfo(self.spread.dtype).tiny  # σ so small that σ² is 0
         central = self.spread2 * (self.spread2 / self.spread.clamp_min(tiny))
-        along = self.shift2 / (self.shift + 1e-6 * self.spread).clamp_min(tiny)
+        along = self.shift2 / (self.shift + 1e-6 * self.spread).clamp_min(tiny)  # where Δ = 0, ΣΔ² is rounding noise
         return central + 3 * self.shift2 * along
 
 
 @dataclass(frozen=True)
 class Factors:
-    """What one side brings to the six products."""
+    """What one side brings to the six products; `scaled` is μ σ², `sums` are Σ σ², Σ σ⁴, Σ μ² and Σ μ² σ²."""
 
     mean: Float[Tensor, "n d"]
     variance: Float[Tensor, "n d"]
     square: Float[Tensor, "n d"]
     scaled: Float[Tensor, "n d"]
-    """μ σ²."""
-    sums: tuple[Sums, Sums, Sums, Sums]
-    """Σ σ², Σ σ⁴, Σ μ², Σ μ² σ²."""
+    sums: Moments
 
     @staticmethod
     def of(side: Side, centre: Float[Tensor, " d"]) -> "Factors":
         """From means and variances [N, D]."""
         mean, variance = side[0] - centre, side[1]
         square, scaled = mean.square(), mean * variance
-        sums = (variance.sum(-1), variance.square().sum(-1), square.sum(-1), (mean * scaled).sum(-1))
+        sums = Moments(variance.sum(-1), variance.square().sum(-1), square.sum(-1), (mean * scaled).sum(-1))
         return Factors(mean, variance, square, scaled, sums)
 
     def moments(self, items: "Factors") -> Moments:
         """Σ Δ² s = Σ (μ₁² − 2 μ₁ μ₂ + μ₂²)(σ₁² + σ₂²), multiplied out."""
-        spread, spread2, shift, shift2 = map(_outer_sum, self.sums, items.sums)
+        spread, spread2, shift, shift2 = (a[:, None] + b for a, b in zip(self.sums, items.sums, strict=True))
         shift2 = torch.addmm(shift2, self.square, items.variance.T)
         shift2 = torch.addmm(shift2, self.variance, items.square.T)
         shift2 = torch.addmm(shift2, self.scaled, items.mean.T, alpha=-2)
@@ -146,10 +120,7 @@ class Factors:
 
 
 def log_match(queries: Side, gallery: Side, scale: Scalar, shift: Scalar, sign: Sign = 1.0) -> Float[Tensor, "q g"]:
-    """log E[sigmoid(sign · (b − a √Q))] for all pairs: log p for sign 1, log(1 − p) for −1.
-
-    Paper: Eq. (2) and (3) as J → ∞. Differentiable in everything.
-    """
+    """log E[sigmoid(sign · (b − a √Q))] of all pairs: log p for sign 1, log(1 − p) for −1. Paper: Eq. (2)–(3)."""
     columns = gallery[0].shape[0]
 
     def gather(flat: Int[Tensor, " n"]) -> Side:
@@ -164,12 +135,13 @@ def log_match_pairs(
 ) -> Float[Tensor, "*n"]:
     """The same for broadcastable pairs [..., D]: the textbook form."""
     delta, spread = torch.broadcast_tensors(queries[0] - gallery[0], queries[1] + gallery[1])
-    dim = delta.shape[-1]
+    d2 = delta.square()
+    moments = Moments(spread.sum(-1), spread.square().sum(-1), d2.sum(-1), (d2 * spread).sum(-1))
 
     def gather(flat: Int[Tensor, " n"]) -> Side:
-        return delta.reshape(-1, dim)[flat], spread.reshape(-1, dim)[flat]
+        return delta.flatten(0, -2)[flat], spread.flatten(0, -2)[flat]
 
-    return log_expectation(Moments.of_differences(delta, spread), gather, scale, shift, sign)
+    return log_expectation(moments, gather, scale, shift, sign)
 
 
 def log_expectation(
@@ -184,7 +156,7 @@ def log_expectation(
     for (low, _), (high, nodes) in pairwise(STEEP):
         chosen = (steep.detach() > low) & (steep.detach() <= high) & ~wide
         if chosen.any():
-            sub = Moments(*(t[chosen] for t in vars(moments).values()))
+            sub = Moments(*(sums[chosen] for sums in moments))
             part = _narrow(sub, scale, shift, flat_sign[chosen.reshape(-1)], nodes=nodes)
             out = out.masked_scatter(chosen, part)
     if wide.any():
@@ -200,11 +172,8 @@ def variances(items: Gaussian) -> Float[Tensor, "n d"]:
 
 def score_pairs(moments: Moments, gather: Gather, scale: Scalar, shift: Scalar) -> Float[Tensor, "*n"]:
     """`log_expectation` without gradients, in float64 on the CPU: one compiled pass."""
-    spreads = moments.spread.numpy(), moments.spread2.numpy()
-    shifts = moments.shift.numpy(), moments.shift2.numpy()
-    parameters, threads = (float(scale), float(shift)), torch.get_num_threads()
-    values = compiled.narrow_log_match((*spreads, *shifts), parameters, _classes(), WIDE, threads)
-    out = torch.from_numpy(values)
+    sums, parameters = [part.numpy() for part in moments], (float(scale), float(shift))
+    out = torch.from_numpy(compiled.narrow_log_match(sums, parameters, _classes(), WIDE, torch.get_num_threads()))
     wide = torch.isnan(out)
     if wide.any():
         flat = wide.reshape(-1).nonzero()[:, 0]
@@ -237,11 +206,7 @@ def _narrow(moments: Moments, scale: Scalar, shift: Scalar, sign: Sign, *, nodes
 
 
 def _log_mean_sigmoid(logits: list[Float[Tensor, "*n"]], log_weights: list[float]) -> Float[Tensor, "*n"]:
-    """log Σ_k w_k sigmoid(l_k), one exponential per node and none of a positive number.
-
-    With r the largest logit and v = e^(l−r), sigmoid(l) e^(−min(r, 0)) = v / (α + β v), where
-    (α, β) = (1, eʳ) for r < 0 and (e⁻ʳ, 1) otherwise.
-    """
+    """log Σ_k w_k sigmoid(l_k), one exponential per node and none of a positive number (`sampled._scaled_sigmoid`)."""
     top = logits[0].detach()
     for logit in logits[1:]:
         top = torch.maximum(top, logit.detach())
@@ -251,7 +216,3 @@ def _log_mean_sigmoid(logits: list[Float[Tensor, "*n"]], log_weights: list[float
         v = torch.exp(logit - top)
         total = torch.add(total, v / torch.addcmul(alpha, beta, v), alpha=math.exp(weight))
     return (top.clamp_max(0) + total.log()).clamp_max(0)  # weights sum to 1 + rounding
-
-
-def _outer_sum(a: Float[Tensor, " q"], b: Float[Tensor, " g"]) -> Float[Tensor, "q g"]:
-    return a[:, None] + b

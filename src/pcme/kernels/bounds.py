@@ -1,12 +1,11 @@
-"""Bounds on the analytic match probability of a query with any item of a gallery.
+"""Bounds on the analytic match probability of a query with any item of a gallery, which prove a top-k.
 
-They prove a top-k without scoring everything: an item whose expected squared distance is at least
-so large has at most this match probability.
+An item whose expected squared distance is at least so large has at most this match probability.
 """
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
@@ -17,6 +16,7 @@ from pcme.embedding import Gaussian
 from pcme.kernels.analytic import STEEP, WIDE, variances
 from pcme.kernels.quadrature import Scalar, hermite
 
+PerQuery = Float[Tensor, " n"]
 BOUND_STRIPS = 16
 ROUNDING = 1.001
 """Covers the single-precision sums behind the limits."""
@@ -31,16 +31,15 @@ def extent(items: Gaussian, centre: Float[Tensor, " d"]) -> Float64[Tensor, "5 n
     return torch.stack((*sums, uneven, norm4)).double()
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Per query, bounds on the sums of `analytic.Moments` that hold for every item."""
 
-    least_spread: Float[Tensor, " n"]
-    most_spread: Float[Tensor, " n"]
-    most_spread2: Float[Tensor, " n"]
-    most_uneven: Float[Tensor, " n"]
+    least_spread: PerQuery
+    most_spread: PerQuery
+    most_spread2: PerQuery
+    most_uneven: PerQuery
     """Σ Δ² s exceeds mean(s) Σ Δ² by no more."""
-    widest: Float[Tensor, " n"]
+    widest: PerQuery
     """No s_d is larger."""
     dim: int
 
@@ -65,7 +64,7 @@ class Limits:
         )
 
 
-def upper_log_match(mean: Float[Tensor, " n"], limits: Limits, scale: Scalar, shift: Scalar) -> Float[Tensor, " n"]:
+def upper_log_match(mean: PerQuery, limits: Limits, scale: Scalar, shift: Scalar) -> PerQuery:
     """No pair with E Q ≥ `mean` has a larger `log_match`; +∞ where such a pair could be wide.
 
     A node of the narrow rule lies at √E Q + u z + …, u = sd(√Q). The range of u is cut into strips; within one, each
@@ -93,9 +92,7 @@ def upper_log_match(mean: Float[Tensor, " n"], limits: Limits, scale: Scalar, sh
     return torch.where(safe, bounds.amax(0), torch.inf)
 
 
-def _shape_limits(
-    mean: Float[Tensor, " n"], limits: Limits
-) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"], Float[Tensor, " n"]]:
+def _shape_limits(mean: PerQuery, limits: Limits) -> tuple[PerQuery, PerQuery, PerQuery]:
     """The most that cv, skew and cv · skew of Q can be, falling as E Q grows.
 
     Var Q ≤ 2 Σs² + 4 (s̄ (E Q − Σs) + uneven). skew = 8 θ₃ / Var^(3/2) ≤ √8, and ≤ 6 max(s) / √Var

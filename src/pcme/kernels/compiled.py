@@ -1,31 +1,30 @@
 """Compiled loops for what no matrix product can do: numpy in, numpy out, one thread per slice.
 
-numba rather than torch.compile: no C++ compiler is needed at run time, and the first call costs
-seconds once (the machine code is cached on disk). Kernels release the GIL and are driven by the
-pool of `threads`, so that they obey its count and may be called from any thread of a server.
+numba rather than torch.compile: no C++ compiler is needed at run time, and the machine code is cached on disk. Kernels
+release the GIL and are driven by the pool of `threads`, so that any thread of a server may call them.
 
-The sums of the expected likelihood kernel, over the dimensions d of a pair,
-
-    M = Σ (μ₁ − μ₂)² / (σ₁² + σ₂²)        L = Σ log (σ₁² + σ₂²),
-
-are not finitely bilinear. Here nothing of size Q × G × D exists: the gallery lies in tiles of
-`TILE` items, and four dimensions share one division (over their common denominator) and one product
-of variances, whose exponent is split off as an integer, so that one logarithm serves all of D.
+The sums M = Σ (μ₁ − μ₂)² / (σ₁² + σ₂²) and L = Σ log (σ₁² + σ₂²) over the dimensions of a pair are not finitely
+bilinear. Here nothing of size Q × G × D exists: the gallery lies in tiles of `TILE` items, and four dimensions share
+one division (over their common denominator) and one product of variances, whose exponent is split off as an integer,
+so that one logarithm serves all of D.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
 import numpy as np
 
+from pcme.kernels.quadrature import SURE
 from pcme.kernels.threads import Array, run_slices
 
+Arrays = tuple[Array, Array]
+"""Of means and of variances, [N, D] each, or of M and L, [Q, G] each."""
 TILE = 128
-"""Items in a tile; a compile-time constant, so that every item takes the same vector path and its
-result does not depend on its neighbours."""
-SURE = 40.0
-"""As in `analytic`: a logit beyond which the sigmoid is 1 to the last digit."""
+"""Items in a tile; a compile-time constant, so that every item takes the same vector path and its result does not
+depend on its neighbours."""
+Classes = tuple[tuple[float, Array, Array], ...]
+"""For each steepness up to which it serves, the nodes z and weights of a rule."""
 GROUP = 4
 """Dimensions that share one division."""
 SAFE_LOG_VARIANCE = {np.dtype(np.float32): 18.0, np.dtype(np.float64): 160.0}
@@ -39,56 +38,41 @@ _FAST: dict[str, Any] = {
 }
 
 
-def kernel_sums(queries: tuple[Array, Array], tiles: Array, items: int, threads: int) -> tuple[Array, Array]:
+def kernel_sums(queries: Arrays, tiles: Array, items: int, threads: int) -> Arrays:
     """(M, L) for all pairs [Q, items]; `queries` and `tiles` come from `pad` and `pack`."""
     mean, variance = queries
     m_out = np.empty((len(mean), items), mean.dtype)
     l_out = np.empty_like(m_out)
-    kernel = _sums_kernel(mean.dtype)
+    kernel = _SUMS[mean.dtype]
     run_slices(lambda a, b: kernel(mean, variance, tiles, m_out, l_out, a, b), len(tiles), threads)
     return m_out, l_out
 
 
-def kernel_gradients(
-    queries: tuple[Array, Array], items: tuple[Array, Array], weights: tuple[Array, Array], threads: int
-) -> tuple[Array, Array]:
+def kernel_gradients(queries: Arrays, items: Arrays, weights: Arrays, threads: int) -> Arrays:
     """(∂/∂μ, ∂/∂σ²) of Σ_ij (wM_ij M_ij + wL_ij L_ij) for the queries, [Q, D] each."""
-    grad_mean, grad_variance = np.empty_like(queries[0]), np.empty_like(queries[1])
-    run_slices(
-        lambda a, b: _gradients(*queries, *items, *weights, grad_mean, grad_variance, a, b), len(queries[0]), threads
-    )
-    return grad_mean, grad_variance
+    grads = np.empty_like(queries[0]), np.empty_like(queries[1])
+    run_slices(lambda a, b: _gradients(queries, items, weights, grads, a, b), len(queries[0]), threads)
+    return grads
 
 
-def pair_moments(queries: tuple[Array, Array], items: tuple[Array, Array], ids: Array, threads: int) -> Array:
-    """Σ s, Σ s², Σ Δ², Σ Δ² s in float64 for the listed pairs: ids [Q, m] → [4, Q, m].
-
-    In the order of the items, not of the queries: each item's row is then read from memory once.
-    """
+def pair_moments(queries: Arrays, items: Arrays, ids: Array, threads: int) -> Array:
+    """Σ s, Σ s², Σ Δ², Σ Δ² s in float64 for the listed pairs: ids [Q, m] → [4, Q, m]."""
     out = np.empty((4, ids.size))
-    order = np.argsort(ids, axis=None)
-    run_slices(lambda a, b: _pair_moments(*queries, *items, ids, order, out, a, b), ids.size, threads)
+    order = np.argsort(ids, axis=None)  # in the order of the items: each item's row is then read from memory once
+    run_slices(lambda a, b: _pair_moments(queries, items, ids, order, out, a, b), ids.size, threads)
     return out.reshape(4, *ids.shape)
 
 
 def narrow_log_match(
-    moments: tuple[Array, Array, Array, Array],
-    parameters: tuple[float, float],
-    classes: tuple[tuple[float, Array, Array], ...],
-    wide: float,
-    threads: int,
+    moments: Sequence[Array], parameters: tuple[float, float], classes: Classes, wide: float, threads: int
 ) -> Array:
-    """The narrow rule of `analytic` without temporaries; NaN for pairs that are wide.
-
-    `classes`: for each steepness up to which it serves, the nodes z and weights of a rule.
-    """
-    a, b, c, d = (np.ascontiguousarray(m).reshape(-1) for m in moments)
-    out = np.empty(moments[0].shape)
-    run_slices(lambda i, j: _narrow(a, b, c, d, *parameters, classes, wide, out.reshape(-1), i, j), out.size, threads)
+    """The narrow rule of `analytic` without temporaries; NaN for pairs that are wide."""
+    sums, out = tuple(np.ascontiguousarray(m).reshape(-1) for m in moments), np.empty(moments[0].shape)
+    run_slices(lambda a, b: _narrow(sums, parameters, classes, wide, out.reshape(-1), a, b), out.size, threads)
     return out
 
 
-def pad(mean: Array, variance: Array) -> tuple[Array, Array]:
+def pad(mean: Array, variance: Array) -> Arrays:
     """Dimensions filled up to a multiple of `GROUP` with μ = 0, σ² = ½: nothing for M and L."""
     extra = -mean.shape[1] % GROUP
     fill = np.full((len(mean), extra), 0.5, mean.dtype)
@@ -107,10 +91,6 @@ def pack(mean: Array, variance: Array) -> Array:
         tiles[t, :, 0, : rows.stop - rows.start] = mean[rows].T
         tiles[t, :, 1, : rows.stop - rows.start] = variance[rows].T
     return tiles
-
-
-def _sums_kernel(dtype: np.dtype[Any]) -> Callable[..., None]:
-    return _sums32 if dtype == np.float32 else _sums64
 
 
 def _make_sums(real: Any, integer: Any, bits: int, bias: int) -> Callable[..., None]:  # noqa: ANN401
@@ -152,23 +132,15 @@ def _make_sums(real: Any, integer: Any, bits: int, bias: int) -> Callable[..., N
     return compiled
 
 
-_sums32 = _make_sums(np.float32, np.int32, 23, 127)
-_sums64 = _make_sums(np.float64, np.int64, 52, 1023)
+_SUMS = {
+    np.dtype(np.float32): _make_sums(np.float32, np.int32, 23, 127),
+    np.dtype(np.float64): _make_sums(np.float64, np.int64, 52, 1023),
+}
 
 
 @numba.njit(**_FAST)
-def _gradients(
-    m1: Array,
-    v1: Array,
-    m2: Array,
-    v2: Array,
-    w_m: Array,
-    w_l: Array,
-    grad_mean: Array,
-    grad_variance: Array,
-    first: int,
-    last: int,
-) -> None:
+def _gradients(queries: Arrays, items: Arrays, weights: Arrays, grads: Arrays, first: int, last: int) -> None:
+    (m1, v1), (m2, v2), (w_m, w_l), (grad_mean, grad_variance) = queries, items, weights, grads
     dim = m1.shape[1]
     for i in range(first, last):
         grad_mean[i, :] = 0
@@ -183,9 +155,8 @@ def _gradients(
 
 
 @numba.njit(**_FAST)
-def _pair_moments(
-    m1: Array, v1: Array, m2: Array, v2: Array, ids: Array, order: Array, out: Array, first: int, last: int
-) -> None:
+def _pair_moments(queries: Arrays, items: Arrays, ids: Array, order: Array, out: Array, first: int, last: int) -> None:
+    (m1, v1), (m2, v2) = queries, items
     dim, width = m1.shape[1], ids.shape[1]
     for n in range(first, last):
         pair = order[n]
@@ -204,18 +175,15 @@ def _pair_moments(
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def _narrow(
-    spread: Array,
-    spread2: Array,
-    shift1: Array,
-    shift2: Array,
-    scale: float,
-    shift: float,
-    classes: tuple[tuple[float, Array, Array], ...],
+    sums: tuple[Array, ...],
+    parameters: tuple[float, float],
+    classes: Classes,
     wide: float,
     out: Array,
     first: int,
     last: int,
 ) -> None:
+    (spread, spread2, shift1, shift2), (scale, shift) = sums, parameters
     for n in range(first, last):
         mean = spread[n] + shift1[n]
         variance = max(2 * spread2[n] + 4 * shift2[n], 2.3e-308)

@@ -26,8 +26,8 @@ BROADCAST_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Scaling:
-    """Per dimension, the typical log σ: M is unchanged and L shifts by a constant when both sides
-    are divided by it, and then single precision is enough for any sane spread."""
+    """Per dimension, the typical log σ: divided by it, both sides have the same M, an L shifted by a constant, and
+    such spreads that single precision is enough."""
 
     log_centre: Float[Tensor, " d"]
     dtype: torch.dtype
@@ -54,7 +54,7 @@ class Extent:
 
     @staticmethod
     def of(gallery: Gaussian) -> "Extent":
-        """That of a gallery."""
+        """Measure a gallery."""
         log_centre = gallery.log_sigma.detach().mean(0).expand(gallery.dim)
         return Extent(log_centre, *_reach(gallery, log_centre))
 
@@ -91,13 +91,7 @@ class _Fused(torch.autograd.Function):
     """`compiled.kernel_sums` forward, `compiled.kernel_gradients` for either side backward."""
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch's context
-        m1: Queries,
-        v1: Queries,
-        m2: Items,
-        v2: Items,
-    ) -> Terms:
+    def forward(ctx: Any, m1: Queries, v1: Queries, m2: Items, v2: Items) -> Terms:  # noqa: ANN401
         ctx.save_for_backward(m1, v1, m2, v2)
         queries = compiled.pad(m1.detach().numpy(), v1.detach().numpy())
         tiles = compiled.pack(*compiled.pad(m2.detach().numpy(), v2.detach().numpy()))
@@ -108,10 +102,9 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, *grads: Float[Tensor, "q g"]) -> tuple[Float[Tensor, "_ d"], ...]:  # noqa: ANN401
         m1, v1, m2, v2 = (np.ascontiguousarray(t.detach().numpy()) for t in ctx.saved_tensors)
         w_m, w_l = (g.detach().numpy() for g in grads)
-        threads = torch.get_num_threads()
-        there = compiled.kernel_gradients((m1, v1), (m2, v2), (w_m, w_l), threads)
-        back = compiled.kernel_gradients((m2, v2), (m1, v1), (w_m.T, w_l.T), threads)
-        return tuple(torch.from_numpy(g) for g in (*there, *back))
+        there = compiled.kernel_gradients((m1, v1), (m2, v2), (w_m, w_l), torch.get_num_threads())
+        back = compiled.kernel_gradients((m2, v2), (m1, v1), (w_m.T, w_l.T), torch.get_num_threads())
+        return tuple(map(torch.from_numpy, (*there, *back)))
 
 
 def _broadcast(m1: Queries, v1: Queries, m2: Items, v2: Items) -> Terms:

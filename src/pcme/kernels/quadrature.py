@@ -16,6 +16,9 @@ PAIR_MEMORY = 1 << 26
 """Bytes of temporaries for one chunk of wide pairs."""
 
 Scalar = Float[Tensor, ""]
+Column = Float[Tensor, "n 1"]
+Outer = Float[Tensor, "n outer"]
+Inner = Float[Tensor, "n inner"]
 Gather = Callable[[Int[Tensor, " n"]], tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]]
 """Flat pair indices → (Δ, s)."""
 
@@ -62,7 +65,7 @@ def _wide_chunk(
     return both.clamp_max(0)
 
 
-def _power_nodes(delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]) -> Float[Tensor, "n inner"]:
+def _power_nodes(delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]) -> Inner:
     """Nodes of R: (R/θ₁)^h is close to normal, h = 1 − 2 θ₁ θ₃ / (3 θ₂²) (Jensen & Solomon)."""
     tiny = 1e-30
     d2 = delta.square()
@@ -78,12 +81,8 @@ def _power_nodes(delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]) -> F
 
 
 def _legendre_nodes(
-    centre: Float[Tensor, "n 1"],
-    sigma: Float[Tensor, "n 1"],
-    rest: Float[Tensor, "n inner"],
-    scale: Float[Tensor, "n 1"],
-    shift: Scalar,
-) -> tuple[Float[Tensor, "n outer"], Float[Tensor, "n outer"], Float[Tensor, " n"]]:
+    centre: Column, sigma: Column, rest: Inner, scale: Column, shift: Scalar
+) -> tuple[Outer, Outer, Float[Tensor, " n"]]:
     """Nodes u, log (weight · density) where Gaussian and sigmoid have mass; log of the rest."""
     inside = rest.mean(-1, keepdim=True).sqrt()
     drop = (30 + torch.nn.functional.softplus(shift - scale * inside)) / scale

@@ -1,7 +1,7 @@
 """Eq. (2) as printed: J samples on either side, the mean of J² sigmoids, without J²·D numbers.
 
-All J² distances of all pairs come from one matrix product over the stacked samples. The mean of
-sigmoids is taken relative to the largest one, so nothing over- or underflows at any logit.
+All J² distances of all pairs come from one matrix product over the stacked samples. The mean of sigmoids is taken
+relative to the largest one, so nothing over- or underflows at any logit.
 """
 
 import math
@@ -13,14 +13,15 @@ from torch import Tensor
 
 from pcme.core.random import torch_stream
 from pcme.embedding import Embedding, Gaussian, Points
+from pcme.kernels.quadrature import SURE, Scalar
 from pcme.kernels.threads import run_each
 
-Samples = Float[Tensor, "n k d"]
+Queries = Float[Tensor, "q j d"]
+Items = Float[Tensor, "g k d"]
+Pairs = Float[Tensor, "q g"]
 
 CHUNK = 16
 """Items that share one random stream; fixed, so that samples do not depend on the block size."""
-SURE = 40.0
-"""Logits are cut here: 1 − sigmoid is then below the last digit, and no ratio becomes 0/0."""
 SQRT_EPSILON = 1e-12
 """Least squared distance: the square root's slope at 0 is infinite. Paper's code adds 1e-6."""
 
@@ -40,12 +41,12 @@ def draw(items: Embedding, rows: slice, samples: int, *, seed: int, side: str) -
     return torch.cat(parts)[skip : skip + stop - start]
 
 
-def mean_distance(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float[Tensor, "q g"]:
+def mean_distance(x: Queries, y: Items) -> Pairs:
     """mean_jk ‖x_qj − y_gk‖. Paper: Table 1, "Average L2"."""
     return _distances(*_stacked(x, y)).view(_pairs_shape(x, y)).mean(0).mean(1)
 
 
-def log_match(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"], scale: float, shift: float) -> Float[Tensor, "q g"]:
+def log_match(x: Queries, y: Items, scale: float, shift: float) -> Pairs:
     """log mean_jk sigmoid(shift − scale ‖x_qj − y_gk‖). Paper: Eq. (2)–(3)."""
     distance = _distances(*_stacked(x * scale, y * scale)).view(_pairs_shape(x, y))
     logits = torch.sub(shift, distance, out=distance).clamp_max_(SURE)
@@ -53,15 +54,9 @@ def log_match(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"], scale: float
     return top.clamp_max(0) + _scaled_sigmoid(logits, top).mean(0).mean(1).log()
 
 
-def pair_nll(
-    x: Float[Tensor, "q j d"],
-    y: Float[Tensor, "g k d"],
-    sign: Float[Tensor, "q g"],
-    scale: Float[Tensor, ""],
-    shift: Float[Tensor, ""],
-) -> Float[Tensor, "q g"]:
+def pair_nll(x: Queries, y: Items, sign: Pairs, scale: Scalar, shift: Scalar) -> Pairs:
     """−log mean_jk sigmoid(sign · (shift − scale ‖x_j − y_k‖)). Paper: Eq. (1)–(3)."""
-    out: Float[Tensor, "q g"] = _PairNll.apply(x, y, sign, scale, shift)  # type: ignore[no-untyped-call]
+    out: Pairs = _PairNll.apply(x, y, sign, scale, shift)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -69,14 +64,7 @@ class _PairNll(torch.autograd.Function):
     """Forward: one matrix product. Backward: two, since ∂‖x − y‖/∂x = (x − y)/‖x − y‖ is linear."""
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch's context
-        x: Float[Tensor, "q j d"],
-        y: Float[Tensor, "g k d"],
-        sign: Float[Tensor, "q g"],
-        scale: Float[Tensor, ""],
-        shift: Float[Tensor, ""],
-    ) -> Float[Tensor, "q g"]:
+    def forward(ctx: Any, x: Queries, y: Items, sign: Pairs, scale: Scalar, shift: Scalar) -> Pairs:  # noqa: ANN401
         left, right = _stacked(x, y)
         distance = _distances(left, right)
         shape = _pairs_shape(x, y)
@@ -103,16 +91,11 @@ class _PairNll(torch.autograd.Function):
         grad_left = torch.addmm(pull.sum(1, keepdim=True) * left, pull, right, alpha=-1)
         grad_right = torch.addmm(pull.sum(0)[:, None] * right, pull.T, left, alpha=-1)
         (q, j, d), (g, k, _) = ctx.shapes
-        return (
-            grad_left.view(j, q, d).transpose(0, 1),
-            grad_right.view(k, g, d).transpose(0, 1),
-            None,
-            grad_scale,
-            grad_shift,
-        )
+        samples = grad_left.view(j, q, d).transpose(0, 1), grad_right.view(k, g, d).transpose(0, 1)
+        return *samples, None, grad_scale, grad_shift
 
 
-def _chunk(items: Gaussian, chunk: int, samples: int, *, seed: int, side: str) -> Samples:
+def _chunk(items: Gaussian, chunk: int, samples: int, *, seed: int, side: str) -> Float[Tensor, "n k d"]:
     part = items[chunk * CHUNK : (chunk + 1) * CHUNK].detach()
     whole = (CHUNK, samples, items.dim)  # always drawn whole: the last chunk may be cut short
     noise = torch.randn(whole, generator=torch_stream(seed, side, chunk), dtype=part.mean.dtype)
@@ -120,16 +103,14 @@ def _chunk(items: Gaussian, chunk: int, samples: int, *, seed: int, side: str) -
     return torch.addcmul(part.mean[:, None], noise, part.sigma[:, None])
 
 
-def _stacked(
-    x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]
-) -> tuple[Float[Tensor, "jq d"], Float[Tensor, "kg d"]]:
+def _stacked(x: Queries, y: Items) -> tuple[Float[Tensor, "jq d"], Float[Tensor, "kg d"]]:
     """[q, j, d] → [j q, d], centred: the order that keeps reductions over (j, k) contiguous."""
     centre = y.mean((0, 1))
     left = (x - centre).transpose(0, 1).reshape(-1, x.shape[2])
     return left, (y - centre).transpose(0, 1).reshape(-1, y.shape[2])
 
 
-def _pairs_shape(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> tuple[int, int, int, int]:
+def _pairs_shape(x: Queries, y: Items) -> tuple[int, int, int, int]:
     return x.shape[1], x.shape[0], y.shape[1], y.shape[0]
 
 
@@ -141,7 +122,7 @@ def _distances(left: Float[Tensor, "jq d"], right: Float[Tensor, "kg d"]) -> Flo
     return squares.clamp_min_(SQRT_EPSILON).sqrt_()
 
 
-def _scaled_sigmoid(logits: Float[Tensor, "j q k g"], top: Float[Tensor, "q g"]) -> Float[Tensor, "j q k g"]:
+def _scaled_sigmoid(logits: Float[Tensor, "j q k g"], top: Pairs) -> Float[Tensor, "j q k g"]:
     """sigmoid(l) e^(−min(r, 0)) in place, r = `top` the largest l of a pair.
 
     With v = e^(l−r) it is v / (α + β v), where (α, β) = (1, eʳ) for r < 0, (e⁻ʳ, 1) otherwise: all exponents are ≤ 0.

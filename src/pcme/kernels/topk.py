@@ -8,25 +8,26 @@ from pcme.kernels.threads import Array, run_slices
 
 
 def products(
-    items: Float32[np.ndarray, "n d"], query: Float32[np.ndarray, " d"], own: Float32[np.ndarray, " n"], threads: int
+    items: Float32[np.ndarray, "n d"],
+    query: Float32[np.ndarray, " d"],
+    offsets: Float32[np.ndarray, " n"],
+    threads: int,
 ) -> Float32[np.ndarray, " n"]:
-    """⟨item, query⟩ + own in single precision, at the speed of the memory.
-
-    A library's matrix-vector product reads at a third of it.
+    """⟨item, query⟩ + offset in single precision, at the speed of the memory, of which libraries reach a third.
 
     >>> products(np.eye(2, dtype="f4"), np.array([3, 4], "f4"), np.array([0, 1], "f4"), 1)
     array([3., 5.], dtype=float32)
     """
     out = np.empty(len(items), np.float32)
-    run_slices(lambda a, b: _products(items, query, own, out, a, b), len(items), threads)
+    run_slices(lambda a, b: _products(items, query, offsets, out, a, b), len(items), threads)
     return out
 
 
 class BestKeys:
     """The `width` largest of a stream of float32 keys for each query; ties keep the lower id.
 
-    A key and its id become one integer that sorts by key, then by id; a buffer of twice the width
-    is cut back by quickselect whenever it is full, so an entry costs O(1) whatever the width.
+    A key and its id become one integer that sorts by key, then by id; a buffer of twice the width is cut back by
+    quickselect whenever it is full, so an entry costs O(1) whatever the width.
     """
 
     def __init__(self, queries: int, width: int, threads: int) -> None:
@@ -37,14 +38,13 @@ class BestKeys:
 
     def add(self, keys: Array, first_id: int) -> None:
         """A block of keys [queries, g] for the items from `first_id` on."""
-        state = (self._words, self._count, self._threshold, self.width)
-        bits = keys.view(np.int32)
-        run_slices(lambda a, b: _add_keys(keys, bits, first_id, *state, a, b), len(keys), self.threads)
+        views, state = (keys, keys.view(np.int32)), (self._words, self._count, self._threshold)
+        run_slices(lambda a, b: _add_keys(views, first_id, state, self.width, a, b), len(keys), self.threads)
 
     def result(self) -> tuple[Array, Array]:
         """(keys, ids), [queries, width] each, the best first; needs as many items as `width`."""
-        state = (self._words, self._count, self.width)
-        run_slices(lambda a, b: _cut_all(*state, a, b), len(self._count), self.threads)
+        words, count = self._words, self._count
+        run_slices(lambda a, b: _cut_all(words, count, self.width, a, b), len(count), self.threads)
         words = -np.sort(-self._words[:, : self.width], axis=1)
         high = (words >> 32).astype(np.int32)
         keys = np.where(high < 0, high ^ 0x7FFFFFFF, high).astype(np.int32).view(np.float32)
@@ -58,16 +58,9 @@ def merge_topk(scores: Array, first_id: int, best: Array, ids: Array, threads: i
 
 @numba.njit(nogil=True, cache=True)
 def _add_keys(
-    keys: Array,
-    bits: Array,
-    first_id: int,
-    words: Array,
-    count: Array,
-    threshold: Array,
-    width: int,
-    first: int,
-    last: int,
+    keys_and_bits: tuple[Array, Array], first_id: int, state: tuple[Array, ...], width: int, first: int, last: int
 ) -> None:
+    (keys, bits), (words, count, threshold) = keys_and_bits, state
     for q in range(first, last):
         least, used = threshold[q], count[q]
         for g in range(keys.shape[1]):
@@ -143,9 +136,9 @@ def _merge(scores: Array, first_id: int, best: Array, ids: Array, first: int, la
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _products(items: Array, query: Array, own: Array, out: Array, first: int, last: int) -> None:
+def _products(items: Array, query: Array, offsets: Array, out: Array, first: int, last: int) -> None:
     for n in range(first, last):
         total = np.float32(0)
         for d in range(len(query)):
             total += items[n, d] * query[d]
-        out[n] = own[n] + total
+        out[n] = offsets[n] + total

@@ -18,7 +18,7 @@ _TILE = 512  # columns copied at once from a transposed matrix: six times faster
 def row_blocks(rows: int, *, row_bytes: int) -> Iterator[slice]:
     """Return slices that cover `rows`, each of about BLOCK_BYTES."""
     step = max(1, BLOCK_BYTES // row_bytes)
-    return (slice(start, start + step) for start in range(0, rows, step))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def read_rows(scores: Float[np.ndarray, "q g"], rows: slice) -> Float[np.ndarray, "b g"]:
@@ -37,23 +37,20 @@ def read_rows(scores: Float[np.ndarray, "q g"], rows: slice) -> Float[np.ndarray
 
 
 def each_block(work: Callable[[slice], None], rows: int, *, row_bytes: int) -> None:
-    """Call `work` on slices that cover `rows`, from as many threads as torch uses.
+    """Call `work` on slices that cover `rows`, from as many threads as torch uses: sorting releases the lock.
 
-    Sorting and comparing in numpy release the interpreter lock, so threads do help. A block takes
-    about BLOCK_BYTES (at least one row), all blocks in flight at most MEMORY_BUDGET.
+    A block takes about BLOCK_BYTES (at least one row), all blocks in flight at most MEMORY_BUDGET.
 
     >>> each_block(print, 3, row_bytes=MEMORY_BUDGET)
     slice(0, 1, None)
     slice(1, 2, None)
     slice(2, 3, None)
     """
-    step = max(1, BLOCK_BYTES // row_bytes)
-    blocks = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    blocks = list(row_blocks(rows, row_bytes=row_bytes))
     workers = min(torch.get_num_threads(), len(blocks), max(1, MEMORY_BUDGET // row_bytes))
     if workers <= 1:
         for block in blocks:
             work(block)
         return
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, blocks):
-            pass
+        list(pool.map(work, blocks))

@@ -1,7 +1,4 @@
-"""Labels: classes, binary label vectors and statements, checked and compared in blocks.
-
-Paper: §4.1.1 (plausible matches: Hamming distance of label vectors at most ζ).
-"""
+"""Labels: classes, binary label vectors and statements, checked and compared in blocks. Paper: §4.1.1 (ζ)."""
 
 from collections.abc import Iterator
 
@@ -17,21 +14,17 @@ UNSAID = -1
 
 
 def binary_labels(labels: ArrayLike, name: str) -> Float32[np.ndarray, "n l"]:
-    """The label vectors as 0.0 and 1.0, checked; `name` is what an error calls them.
-
-    >>> binary_labels([[True, False]], "labels")
-    array([[1., 0.]], dtype=float32)
-    """
+    """The label vectors as 0.0 and 1.0, checked; `name` is what an error calls them."""
     matrix = np.asarray(labels)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ShapeError(
-            f"{name}: need two dimensions, none of size 0, got shape {matrix.shape}. "
-            "Give one row of 0s and 1s per item."
+            f"{name}: need two dimensions, none of size 0, got shape {matrix.shape}. Give each item a row of 0s and 1s."
         )
-    if not np.all((matrix == 0) | (matrix == 1)):
+    wrong = matrix[(matrix != 0) & (matrix != 1)]
+    if wrong.size:
         raise DataError(
-            f"{name}: must be binary, got {_first_not_binary(matrix)!r} ({matrix.dtype}). "
-            "Give 1 where the item has the label and 0 elsewhere."
+            f"{name}: must be binary, got {wrong.flat[0].item()!r} ({matrix.dtype}). Give 1 where the item has the "
+            "label and 0 elsewhere."
         )
     return matrix.astype(np.float32)
 
@@ -41,8 +34,7 @@ def hamming_factors(
 ) -> tuple[Float32[np.ndarray, "q f"], Float32[np.ndarray, "f g"]]:
     """Two matrices whose product is the Hamming distance of every query to every gallery item.
 
-    |a - b| = -2 <a, b> + |a| + |b| for binary a, b: an inner product of l + 2 numbers, and exact in
-    float32 up to 2^23 labels. No Q x G x L array ever exists.
+    |a - b| = -2 <a, b> + |a| + |b| for binary a, b: no Q x G x L array, and exact in float32 up to 2^23 labels.
 
     >>> left, right = hamming_factors(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
     >>> left @ right
@@ -59,17 +51,13 @@ def require_equally_wide(queries: Float32[np.ndarray, "q _"], gallery: Float32[n
     """Refuse label vectors of two different label sets."""
     if queries.shape[1] != gallery.shape[1]:
         raise ShapeError(
-            "query and gallery labels: must be equally wide, got "
-            f"{queries.shape[1]} and {gallery.shape[1]} labels. Use one label set for both."
+            f"query and gallery labels: must be equally wide, got {queries.shape[1]} and {gallery.shape[1]} labels. "
+            "Use one label set for both."
         )
 
 
 def checked_radius(within: int) -> int:
-    """`within` (ζ), or a ConfigError when it is not a whole number of labels.
-
-    >>> checked_radius(2)
-    2
-    """
+    """`within` (ζ), or a ConfigError when it is not a whole number of labels."""
     if int(within) != within or within < 0:
         raise ConfigError(f"within: must be a whole number >= 0, got {within}. The paper uses 0, 1, 2.")
     return int(within)
@@ -83,8 +71,8 @@ def class_codes(
     gallery = _checked_classes(gallery_classes, "gallery_classes")
     if (queries.dtype == np.int64) != (gallery.dtype == np.int64):
         raise DataError(
-            "query_classes and gallery_classes: must be of one kind, got "
-            f"{queries.dtype} and {gallery.dtype}. Give both as integers or both as strings."
+            f"query_classes and gallery_classes: must be of one kind, got {queries.dtype} and {gallery.dtype}. Give "
+            "both as integers or both as strings."
         )
     codes = np.unique(np.concatenate([queries, gallery]), return_inverse=True)[1].astype(np.int64)
     return codes[: len(queries)], codes[len(queries) :]
@@ -108,19 +96,16 @@ def checked_statements(values: ArrayLike, name: str, least: int) -> Int64[np.nda
     rows = np.asarray(values)
     if rows.ndim != 2 or not np.issubdtype(rows.dtype, np.integer) or rows.shape[1] == 0:
         raise ShapeError(
-            f"{name}: must be integers with a row per item and a column per attribute, got "
-            f"{rows.dtype} of shape {rows.shape}."
+            f"{name}: must be integers, one row per item and one column per attribute, got {rows.dtype} of shape "
+            f"{rows.shape}. Give a matrix of numbers of values."
         )
     if rows.min(initial=0) < least:
-        raise DataError(f"{name}: must be at least {least} everywhere, got {rows.min()}.")
+        raise DataError(f"{name}: must be at least {least} everywhere, got {rows.min()}. Number the values from 0.")
     return rows.astype(np.int64, copy=False)
 
 
 def satisfied(said: Int64[np.ndarray, "q a"], facts: Int64[np.ndarray, "g a"]) -> Iterator[Bool[np.ndarray, "_ g"]]:
-    """Blocks of the matrix "item g satisfies all that query q says".
-
-    Equal statements share one row of work: captions that say little repeat each other.
-    """
+    """Blocks of the matrix "item g satisfies all that query q says"; equal statements share one row of work."""
     distinct, which = np.unique(said, axis=0, return_inverse=True)
     columns = np.ascontiguousarray(facts.T)
     for rows in row_blocks(len(said), row_bytes=len(facts)):
@@ -130,7 +115,3 @@ def satisfied(said: Int64[np.ndarray, "q a"], facts: Int64[np.ndarray, "g a"]) -
             for attribute in np.flatnonzero(statement != UNSAID):
                 row &= columns[attribute] == statement[attribute]
         yield mask[position]
-
-
-def _first_not_binary(matrix: Shaped[np.ndarray, "n l"]) -> object:
-    return matrix[(matrix != 0) & (matrix != 1)].flat[0].item()

@@ -31,9 +31,7 @@ from pcme.retrieval.labels import (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matches:
-    """The relevant items of every query: `indices[indptr[q]:indptr[q + 1]]` is τ(q), ascending.
-
-    Paper: §3.1.
+    """The relevant items of every query: `indices[indptr[q]:indptr[q + 1]]` is τ(q), ascending. Paper: §3.1.
 
     >>> matches = Matches.from_classes(["wren", "jay"], ["jay", "wren", "jay"])
     >>> matches
@@ -80,9 +78,7 @@ class Matches:
 
     @classmethod
     def from_classes(cls, query_classes: ArrayLike, gallery_classes: ArrayLike) -> "Matches":
-        """The relation "same class"; classes are integers or strings.
-
-        Paper: §4.1.1 (CUB Captions: any caption of the same class is relevant).
+        """The relation "same class"; classes are integers or strings. Paper: §4.1.1 (CUB Captions).
 
         >>> Matches.from_classes([3, 5], [5, 5, 3]).dense().astype(int)
         array([[0, 0, 1],
@@ -97,9 +93,7 @@ class Matches:
 
     @classmethod
     def from_labels(cls, query_labels: ArrayLike, gallery_labels: ArrayLike, within: int) -> "Matches":
-        """The plausible matches: pairs whose binary labels differ in at most `within` (ζ) places.
-
-        Paper: §4.1.1, §C.1.
+        """The plausible matches: pairs whose binary labels differ in at most `within` (ζ) places. Paper: §4.1.1, §C.1.
 
         >>> Matches.from_labels([[1, 0, 0]], [[1, 0, 0], [1, 1, 0], [0, 1, 0]], within=1).dense()
         array([[ True,  True, False]])
@@ -113,9 +107,7 @@ class Matches:
 
     @classmethod
     def from_facts(cls, said: ArrayLike, facts: ArrayLike) -> "Matches":
-        """The items that satisfy all a query says: `said` [q,a], `facts` [g,a], integers >= 0.
-
-        UNSAID in `said` is satisfied by anything. With one attribute that all queries name this is `from_classes`.
+        """The items that satisfy all a query says: `said` [q,a], `facts` [g,a] >= 0; anything satisfies UNSAID.
 
         >>> Matches.from_facts([[2, UNSAID], [2, 1]], [[2, 0], [2, 1], [5, 1]]).dense().astype(int)
         array([[1, 1, 0],
@@ -181,20 +173,17 @@ class Matches:
     def hits(self, ids: ArrayLike, first_row: int = 0) -> Bool[np.ndarray, "q k"]:
         """Whether each ranked id [q,k] is relevant; row i of `ids` is of query first_row + i.
 
-        One boolean row of the gallery is marked, read and cleared per query, so memory is G bytes
-        and time is linear in the ids read, whatever the gallery's size.
-
         >>> Matches.from_pairs([0, 0], [2, 4], shape=(1, 5)).hits([[4, 1, 2]])
         array([[ True, False,  True]])
         """
         ranked = checked_ids(ids, self.shape, first_row)
-        found = np.empty(ranked.shape, np.bool_)
+        hits = np.empty(ranked.shape, np.bool_)
         member = np.zeros(self.shape[1], np.bool_)
-        for row, matched in enumerate(self.rows(first_row, len(ranked))):
+        for row, matched in enumerate(self.rows(first_row, len(ranked))):  # mark, read and clear
             member[matched] = True
-            found[row] = member[ranked[row]]
+            hits[row] = member[ranked[row]]
             member[matched] = False
-        return found
+        return hits
 
     def rows(self, first: int = 0, count: int | None = None) -> Iterator[Int[np.ndarray, " r"]]:
         """τ(q) of `count` queries from `first` on (all the rest by default), one array each.

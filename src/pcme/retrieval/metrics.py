@@ -1,10 +1,8 @@
 """Retrieval metrics, one value per query; the mean, median or histogram is the caller's.
 
-Every function takes a `Ranking` or a score matrix [Q,G], and returns float64 [Q] with **NaN where a
-query has no relevant item at all** (average with `np.nanmean`, or keep `matches.answerable`). Of
-scores only as much is sorted as the metric needs, in blocks of rows: no full ranking ever exists.
-
-Paper: §4.1.1 and §C.1.
+Every function takes a `Ranking` or a score matrix [Q,G], and returns float64 [Q] with **NaN where a query has no
+relevant item at all** (average with `np.nanmean`, or keep `matches.answerable`). Of scores only as much is sorted as
+the metric needs, in blocks of rows: no full ranking ever exists. Paper: §4.1.1 and §C.1.
 """
 
 from collections.abc import Callable
@@ -27,69 +25,55 @@ Source: TypeAlias = Ranking | Float[np.ndarray, "q g"]
 
 
 def recall(ranked: Ranking | ArrayLike, matches: Matches, k: int) -> PerQuery:
-    """1 where any relevant item is among the first `k`, else 0 (Recall@k).
-
-    With classes as matches (CUB Captions) a hit is any item of the query's class. Paper: §4.1.1.
+    """1 where any relevant item is among the first `k`, else 0 (Recall@k). Paper: §4.1.1.
 
     >>> matches = Matches.from_pairs([0, 1], [2, 0], shape=(2, 3))
     >>> recall([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]], matches, 1)
     array([0., 1.])
     """
-    source = checked_source(ranked, matches.shape)
-    _require_depth(source, checked_k(k), matches.shape[1], f"recall@{k}")
-    found = _first_ranks(source, matches, k) <= k
-    return np.where(matches.answerable, found, np.nan)
+    source = _source(ranked, matches, checked_k(k), f"recall@{k}")
+    return np.where(matches.answerable, _first_ranks(source, matches, k) <= k, np.nan)
 
 
 def precision(ranked: Ranking | ArrayLike, matches: Matches, k: int) -> PerQuery:
-    """The share of relevant items among the first `k` (Precision@k).
-
-    Paper: not reported; the authors' code prints it for CUB Captions.
+    """The share of relevant items among the first `k` (Precision@k), as the authors' code prints it for CUB Captions.
 
     >>> precision([[0.1, 0.9, 0.5]], Matches.from_pairs([0], [2], shape=(1, 3)), 2)
     array([0.5])
     """
-    source = checked_source(ranked, matches.shape)
-    _require_depth(source, checked_k(k), matches.shape[1], f"precision@{k}")
+    source = _source(ranked, matches, checked_k(k), f"precision@{k}")
     return _from_hits(source, matches, np.full(len(matches), k), share_of_hits)
 
 
 def r_precision(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
-    """The share of relevant items among the first R, where R = |τ(q)| is how many there are.
-
-    It is 1 exactly when all relevant items come before all wrong ones. Paper: §4.1.1.
+    """The share of relevant items among the first R = |τ(q)|; 1 exactly when all of them come first. Paper: §4.1.1.
 
     >>> r_precision([[0.1, 0.9, 0.5]], Matches.from_pairs([0, 0], [0, 1], shape=(1, 3)))
     array([0.5])
     """
-    source = checked_source(ranked, matches.shape)
-    _require_depth(source, int(matches.counts.max()), matches.shape[1], "R-Precision")
+    source = _source(ranked, matches, int(matches.counts.max()), "R-Precision")
     return _from_hits(source, matches, matches.counts, share_of_hits)
 
 
 def map_at_r(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
-    """(1/R) Σ_{i≤R} P@i rel_i: the precision at each relevant item within the first R, over R.
-
-    Paper: §D (Table D.1). Relation: at most r_precision, which ignores the order within the first R.
+    """(1/R) Σ_{i≤R} P@i rel_i, at most the R-Precision, which ignores the order within the first R. Paper: §D.
 
     >>> map_at_r([[0.1, 0.9, 0.5]], Matches.from_pairs([0, 0], [0, 2], shape=(1, 3)))
     array([0.25])
     """
-    source = checked_source(ranked, matches.shape)
-    _require_depth(source, int(matches.counts.max()), matches.shape[1], "MAP@R")
+    source = _source(ranked, matches, int(matches.counts.max()), "MAP@R")
     return _from_hits(source, matches, matches.counts, average_precision)
 
 
 def median_rank(ranked: Ranking | ArrayLike, matches: Matches) -> PerQuery:
-    """The rank, from 1, of each query's first relevant item; medR is the median of these values.
+    """The rank, from 1, of each query's first relevant item, whose median is medR; inf where a truncated ranking ends.
 
-    inf where a truncated ranking ends before the first relevant item. Paper: §4.1.1 (COCO).
+    Paper: §4.1.1 (COCO).
 
     >>> median_rank([[0.1, 0.9, 0.5]], Matches.from_pairs([0, 0], [0, 2], shape=(1, 3)))
     array([2.])
     """
-    source = checked_source(ranked, matches.shape)
-    ranks = _first_ranks(source, matches, matches.shape[1])
+    ranks = _first_ranks(checked_source(ranked, matches.shape), matches, matches.shape[1])
     return np.where(matches.answerable, ranks, np.nan)
 
 
@@ -138,30 +122,30 @@ def first_rank(scores: Float[np.ndarray, " g"], matched: Int[np.ndarray, " r"]) 
 
 def checked_source(ranked: Ranking | ArrayLike, shape: tuple[int, int]) -> Source:
     """Return a ranking, or checked scores, of exactly these numbers of queries and items."""
-    source = ranked if isinstance(ranked, Ranking) else as_scores(ranked)
-    given = (len(source), _gallery_size(source, shape[1]))
-    if given != shape:
+    if isinstance(ranked, Ranking):
+        source: Source = ranked
+        size = ranked.gallery_size or max(shape[1], int(ranked.ids.max()) + 1)
+    else:
+        source = as_scores(ranked)
+        size = source.shape[1]
+    if (len(source), size) != shape:
         raise ShapeError(
-            f"ranking: must be of the same items as the matches, got {given} and {shape} (queries, "
-            "gallery items). Transpose one of them, or rank the items they were made for."
+            f"ranking: must be of the same items as the matches, got {len(source), size} and {shape} (queries, gallery "
+            "items). Transpose one of them, or rank the items they were made for."
         )
     return source
 
 
-def _gallery_size(source: Source, expected: int) -> int:
-    if not isinstance(source, Ranking):
-        return int(source.shape[1])
-    if source.gallery_size is None:
-        return max(expected, int(source.ids.max()) + 1)
-    return source.gallery_size
-
-
-def _require_depth(source: Source, needed: int, gallery: int, metric: str) -> None:
-    if isinstance(source, Ranking) and source.depth < min(needed, gallery):
+def _source(ranked: Ranking | ArrayLike, matches: Matches, depth: int, metric: str) -> Source:
+    """A checked source that keeps at least `depth` items per query, or all there are."""
+    source, gallery = checked_source(ranked, matches.shape), matches.shape[1]
+    needed = min(depth, gallery)
+    if isinstance(source, Ranking) and source.depth < needed:
         raise DataError(
-            f"{metric}: the ranking is too short, it keeps {source.depth} of {gallery} items, "
-            f"{min(needed, gallery)} are needed. Rank with k={min(needed, gallery)} or more."
+            f"{metric}: the ranking is too short, it keeps {source.depth} of {gallery} items, {needed} are needed. "
+            f"Rank with k={needed} or more."
         )
+    return source
 
 
 def row_bytes(source: Source) -> int:

@@ -1,9 +1,7 @@
 """Plausible matches and PMRP: items with the same labels are one row of work.
 
-The Hamming distance depends on the labels alone; many images share theirs, and captions have their
-image's. So distances are kept between groups of equal labels, never between queries and gallery.
-
-Paper: §4.1.1, §C.1.
+The Hamming distance depends on the labels alone; many images share theirs, and captions have their image's. So
+distances are kept between groups of equal labels, never between queries and gallery. Paper: §4.1.1, §C.1.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,8 +40,8 @@ def pmrp(
     `within` holds the ζs; one number stands for itself. `drop_unlabelled` takes items without any label out of the
     gallery, and makes queries without any NaN. A query that has no match under one of the ζs is NaN too: its mean would
     be over other ζs than that of its neighbours. Paper: §4.1.1; §C.1 for `drop_unlabelled`. Differs: §C.1 says ζ = 2;
-    §4.1.1 and the authors' code average ζ = 0, 1, 2, the default here. Relation: ECCV Caption's PMRP is another one: ζ
-    = 0, over the first min(R, 50).
+    §4.1.1 and the authors' code average ζ = 0, 1, 2, the default here. Relation: ECCV Caption's PMRP is another one:
+    ζ = 0, over the first min(R, 50).
 
     >>> pmrp([[0.9, 0.8, 0.1]], [[1, 0]], [[1, 0], [0, 1], [1, 1]], within=(0, 1))
     array([0.75])
@@ -115,9 +113,11 @@ class Plausible:
         radii: tuple[int, ...] = RADII,
     ) -> "Plausible":
         """Match queries and gallery items that have the labels of the items at these indices."""
-        there = groups.group[gallery]
-        sizes = _sizes(groups.distance, there, radii)
-        return cls(groups.group[queries], there, groups.distance, radii, sizes)
+        there, distance = groups.group[gallery], groups.distance
+        members = np.bincount(there[there != NOBODY], minlength=len(distance)).astype(np.float32)
+        counts = [(distance <= radius).astype(np.float32) @ members for radius in radii]
+        sizes = np.stack(counts, axis=1).astype(np.int64)  # exact: below 2^24 items
+        return cls(groups.group[queries], there, distance, radii, sizes)
 
     def restricted(self, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> "Plausible":
         """Keep some queries and some of the gallery."""
@@ -132,7 +132,7 @@ class Plausible:
     def shares(self, ranked: Ranking | Float[np.ndarray, "b g"], rows: slice) -> Float64[np.ndarray, "b z"]:
         """PMRP of the queries `rows` per radius, from their scores; NaN without label or match."""
         if isinstance(ranked, Ranking):
-            first = self._first_ranked(ranked)
+            first = _first_ranked(self.gallery_group[ranked.ids.numpy()])
         else:
             there = np.flatnonzero(self.labelled)
             part = ranked if len(there) == ranked.shape[1] else ranked[:, there]
@@ -156,21 +156,17 @@ class Plausible:
         held = np.count_nonzero(self.labelled[ranking.ids.numpy()], axis=1)
         if np.any(needed > held):
             raise DataError(
-                f"PMRP: the ranking is too short, it keeps {ranking.depth} of "
-                f"{len(self.gallery_group)} items, {needed.max()} are needed. Rank with a larger "
-                "k, or pass the scores."
+                f"PMRP: the ranking is too short, it keeps {ranking.depth} of {len(self.gallery_group)} items, "
+                f"{needed.max()} are needed. Rank with a larger k, or pass the scores."
             )
 
-    def _first_ranked(self, ranking: Ranking) -> FirstGroups:
-        groups = self.gallery_group[ranking.ids.numpy()]
-        return lambda row, sizes: groups[row][groups[row] != NOBODY][: max(sizes)]
+
+def _first_ranked(groups: Int64[np.ndarray, "b g"]) -> FirstGroups:
+    return lambda row, sizes: groups[row][groups[row] != NOBODY][: max(sizes)]
 
 
 def _first_scored(scores: Float[np.ndarray, "b g"], groups: Int64[np.ndarray, " g"]) -> FirstGroups:
-    """Find the best items of a row of scores.
-
-    They are not in order within: PMRP asks which items come first, not how they follow each other.
-    """
+    """Find the best items of a row of scores, in any order: PMRP only asks which of them come first."""
     if scores.dtype != np.float32:  # doubles have no keys of one word
         ranked = top_ids(scores, scores.shape[1])
         return lambda row, sizes: groups.take(ranked[row, : max(sizes)])
@@ -185,14 +181,6 @@ def _first_scored(scores: Float[np.ndarray, "b g"], groups: Int64[np.ndarray, " 
     return first
 
 
-def _sizes(
-    distance: Int16[np.ndarray, "u u"], there: Int64[np.ndarray, " g"], radii: tuple[int, ...]
-) -> Int64[np.ndarray, "u z"]:
-    members = np.bincount(there[there != NOBODY], minlength=len(distance)).astype(np.float32)
-    counts = [(distance <= radius).astype(np.float32) @ members for radius in radii]
-    return np.stack(counts, axis=1).astype(np.int64)  # exact: below 2^24 items
-
-
 def _checked_radii(within: int | Sequence[int]) -> tuple[int, ...]:
     radii = np.atleast_1d(within).tolist()
     if not radii:
@@ -203,6 +191,6 @@ def _checked_radii(within: int | Sequence[int]) -> tuple[int, ...]:
 def _require_labelled(labels: Float32[np.ndarray, "n l"] | Bool[np.ndarray, " n"]) -> None:
     if not labels.any():
         raise DataError(
-            f"labels: no item would be left, all {len(labels)} label vectors are zero. Check the "
-            "labels, or keep unlabelled items."
+            f"labels: no item would be left, all {len(labels)} label vectors are zero. Check the labels, or keep "
+            "unlabelled items."
         )

@@ -1,10 +1,8 @@
 """Ranking: the gallery in order of preference for every query, with a stated rule for ties.
 
-Higher scores come first; **equal scores go to the lower id**, always, so that two machines, two
-block sizes, or a truncated and a full ranking never disagree. NaN, which has no order, and +inf,
-which only an overflow produces, are errors; -inf is allowed: it is the log of probability 0.
-
-Paper: §4.1.1 (all its metrics are functions of this order).
+Higher scores come first; **equal scores go to the lower id**, always, so that two machines, two block sizes, or a
+truncated and a full ranking never disagree. NaN, which has no order, and +inf, which only an overflow produces, are
+errors; -inf is allowed: it is the log of probability 0. Paper: §4.1.1 (all its metrics are functions of this order).
 """
 
 from collections.abc import Sequence
@@ -27,8 +25,8 @@ _LOW_WORD = np.uint64(2**32 - 1)
 class Ranking:
     """The best `depth` gallery items of every query: ids and scores [Q,k], best first, on the CPU.
 
-    Rows are sorted by score, descending; ties go to the lower id. `gallery_size` says how many
-    items were ranked, so that a metric can tell a complete ranking from a truncated one.
+    Rows are sorted by score, descending; ties go to the lower id. `gallery_size` says how many items were ranked, so
+    that a metric can tell a complete ranking from a truncated one.
 
     >>> ranking = Ranking.from_scores([[0.1, 0.7, 0.7, 0.2]], k=3)
     >>> ranking
@@ -61,7 +59,7 @@ class Ranking:
         def fill(rows: slice) -> None:
             block = read_rows(values, rows)
             ids[rows] = top_ids(block, depth)
-            best[rows] = _take_rows(block, ids[rows])
+            best[rows] = np.stack([row.take(picked) for row, picked in zip(block, ids[rows], strict=True)])
 
         each_block(fill, len(values), row_bytes=TOP_IDS_BYTES * values.shape[1])
         return cls(ids, best, values.shape[1])
@@ -77,8 +75,8 @@ class Ranking:
         kinds = {(ranking.depth, ranking.gallery_size) for ranking in rankings}
         if len(kinds) != 1:
             raise ShapeError(
-                "rankings: must have one depth and one gallery to be joined, got (depth, gallery "
-                f"size) {sorted(kinds, key=str)}. Rank all of them with the same k."
+                "rankings: must have one depth and one gallery to be joined, got (depth, gallery size) "
+                f"{sorted(kinds, key=str)}. Rank all of them with the same k."
             )
         ids = torch.cat([ranking.ids for ranking in rankings])
         scores = torch.cat([ranking.scores for ranking in rankings])
@@ -104,18 +102,12 @@ class Ranking:
 
 
 def as_scores(scores: ArrayLike) -> Float[np.ndarray, "q g"]:
-    """The score matrix as float32 or float64, checked: two dimensions, no NaN, no +inf.
-
-    Half precision becomes float32, which is exact; integers become float64.
-
-    >>> as_scores([[1, 2]])
-    array([[1., 2.]])
-    """
+    """The score matrix as float32 (halves too) or float64 (integers too), checked: two dimensions, no NaN, no +inf."""
     values = _floats(scores)
     if values.ndim != 2 or 0 in values.shape:
         raise ShapeError(
-            f"scores: need two dimensions, none of size 0, got shape {values.shape}. "
-            "Give one row per query and one column per gallery item."
+            f"scores: need two dimensions, none of size 0, got shape {values.shape}. Give one row per query and one "
+            "column per gallery item."
         )
     highest = values.max(axis=1)  # NaN wins a max, so one pass finds both kinds of bad value
     if not (highest < np.inf).all():
@@ -129,13 +121,9 @@ def as_scores(scores: ArrayLike) -> Float[np.ndarray, "q g"]:
 
 
 def checked_k(k: int) -> int:
-    """`k`, or a ConfigError when it is below 1.
-
-    >>> checked_k(10)
-    10
-    """
+    """`k`, or a ConfigError when it is below 1."""
     if k < 1:
-        raise ConfigError(f"k: must be at least 1, got {k}.")
+        raise ConfigError(f"k: must be at least 1, got {k}. Ask for 1 or more items.")
     return k
 
 
@@ -144,9 +132,7 @@ TOP_IDS_BYTES = 24
 
 
 def top_ids(scores: Float[np.ndarray, "q g"], k: int) -> Int64[np.ndarray, "q k"]:
-    """The ids of the `k` highest scores of each row, best first, ties to the lower id.
-
-    The caller has checked the scores (`as_scores`) and keeps the block small (`each_block`).
+    """The ids of the `k` highest of checked scores in each row, best first, ties to the lower id.
 
     >>> top_ids(np.array([[0.5, 2.0, 0.5]]), 2)
     array([[1, 0]])
@@ -170,8 +156,8 @@ def _top_by_key(scores: Float32[np.ndarray, "q g"], k: int) -> Int64[np.ndarray,
 def order_keys(scores: Float32[np.ndarray, "q g"]) -> UInt64[np.ndarray, "q g"]:
     """One integer per score whose ascending order is the ranking: the score above, the id below.
 
-    IEEE floats of one sign order like their bits. Flipping the 31 lower bits of the positive ones
-    makes the whole line descend, and integers sort faster than an argsort, ties included.
+    IEEE floats of one sign order like their bits. Flipping the 31 lower bits of the positive ones makes the whole line
+    descend, and integers sort faster than an argsort, ties included.
 
     >>> ids_of_keys(np.sort(order_keys(np.array([[0.5, 2.0, 0.5]], np.float32))))
     array([[1, 0, 2]])
@@ -203,13 +189,7 @@ def _stable_argsort(values: Float64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"
     """argsort with ties in order of position: the fast unstable one unless there are ties."""
     order = np.argsort(values)
     ordered = values[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        return np.argsort(values, kind="stable")
-    return order
-
-
-def _take_rows(scores: Float[np.ndarray, "q g"], ids: Int64[np.ndarray, "q k"]) -> Float[np.ndarray, "q k"]:
-    return np.stack([row.take(picked) for row, picked in zip(scores, ids, strict=True)])
+    return np.argsort(values, kind="stable") if (ordered[1:] == ordered[:-1]).any() else order
 
 
 def _floats(scores: ArrayLike) -> Float[np.ndarray, "..."]:
@@ -234,8 +214,8 @@ def _checked_ids(ids: ArrayLike, gallery_size: int | None) -> Int64[Tensor, "q k
     tensor = _tensor(ids)
     if tensor.ndim != 2 or 0 in tensor.shape:
         raise ShapeError(
-            f"ranked ids: need two dimensions, none of size 0, got shape {tuple(tensor.shape)}. "
-            "Give one row of gallery ids per query."
+            f"ranked ids: need two dimensions, none of size 0, got shape {tuple(tensor.shape)}. Give one row of "
+            "gallery ids per query."
         )
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise DataError(f"ranked ids: must be integers, got {tensor.dtype}. Convert them.")
@@ -244,8 +224,8 @@ def _checked_ids(ids: ArrayLike, gallery_size: int | None) -> Int64[Tensor, "q k
     limit = highest + 1 if gallery_size is None else gallery_size
     if lowest < 0 or highest >= limit or tensor.shape[1] > limit:
         raise DataError(
-            f"ranked ids: must be distinct and from 0 to {limit - 1}, got {tensor.shape[1]} per "
-            f"query, from {lowest} to {highest}. Check gallery_size."
+            f"ranked ids: must be distinct and from 0 to {limit - 1}, got {tensor.shape[1]} per query, from {lowest} "
+            f"to {highest}. Check gallery_size."
         )
     return tensor
 
@@ -254,14 +234,14 @@ def _checked_order(scores: ArrayLike, shape: torch.Size) -> Float[Tensor, "q k"]
     tensor = _tensor(scores)
     if tensor.shape != shape:
         raise ShapeError(
-            f"ranking: needs one score per id, got ids {tuple(shape)} and scores "
-            f"{tuple(tensor.shape)}. Give both as [queries, k]."
+            f"ranking: needs one score per id, got ids {tuple(shape)} and scores {tuple(tensor.shape)}. Give both as "
+            "[queries, k]."
         )
     tensor = tensor if tensor.is_floating_point() else tensor.double()
     falling = (tensor[:, 1:] <= tensor[:, :-1]).all() and (tensor[:, 0] < torch.inf).all()
     if not falling:  # NaN compares false, so it ends here too
         raise DataError(
-            "scores of a ranking: must fall from left to right, without NaN or +inf, got a row "
-            "that does not. Build it with Ranking.from_scores."
+            "scores of a ranking: must fall from left to right, without NaN or +inf, got a row that does not. Build it "
+            "with Ranking.from_scores."
         )
     return tensor

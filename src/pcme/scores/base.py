@@ -1,17 +1,17 @@
 """`Score`: two sets of embeddings → [Q, G], higher is better, always; and its exact top-k.
 
-To add a score, write one class with `pairs`, the textbook formula (CONTRIBUTING.md). It inherits
-blocks under a memory cap, `topk`, the command line's list and the conformance tests. A score that
-is an inner product adds `lift`; one with a faster way to a block of scores overrides `plan`.
+To add a score, write one class with `pairs`, the textbook formula (CONTRIBUTING.md). It inherits blocks under a memory
+cap, `topk`, the command line's list and the conformance tests. A score that is an inner product adds `lift`; one with a
+faster way to a block of scores overrides `plan`.
 
-Precision: values are computed in float64 (densities and samples: in the embeddings' own precision)
-and rounded to the embeddings' dtype. Ties, that is equal rounded values, go to the lower id.
+Precision: values are computed in float64 (densities and samples: in the embeddings' own precision) and rounded to the
+embeddings' dtype. Ties, that is equal rounded values, go to the lower id.
 """
 
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -34,6 +34,7 @@ from pcme.scores.plans import (
     PairsPlan,
     Plan,
     Side,
+    gaussian,
     item_blocks,
     query_blocks,
 )
@@ -66,10 +67,7 @@ class Score(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """The fields by name."""
-        fields: tuple[dataclasses.Field[Any], ...] = ()
-        if dataclasses.is_dataclass(self):
-            fields = dataclasses.fields(self)
-        return {field.name: getattr(self, field.name) for field in fields}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def record(self) -> dict[str, object]:
         """What `registry.from_record` makes it of: {"kind": name, **parameters}."""
@@ -96,17 +94,27 @@ class Score(ABC):
         most = self.max_points
         return isinstance(items, Gaussian) or most is None or items.x.shape[1] <= most
 
-    def require_taken(self, items: Embedding) -> None:
+    def require_taken(self, *sides: Embedding) -> None:
         """Raise a `ShapeError` that names the scores which take such items."""
-        if not self.takes(items):
-            raise _not_taken(self, items)
+        for items in sides:
+            if not self.takes(items):
+                known = ", ".join(n for n in registry.names() if registry.create(n).suited_to(items).takes(items))
+                raise ShapeError(
+                    f"{type(self).__name__} does not compare {type(items).__name__} with {items.points().shape[1]} per "
+                    f"item. Use one of: {known}."
+                )
+
+    def gaussians(self, queries: Embedding, gallery: Embedding) -> tuple[Gaussian, Gaussian]:
+        """Both sides, for a score that takes nothing else."""
+        self.require_taken(queries, gallery)
+        return gaussian(queries), gaussian(gallery)
 
     def suited_to(self, items: Embedding) -> "Score":
         """The same score with parameters that take such items, where there are any."""
         return self
 
     def cost(self, items: Embedding) -> Cost:
-        """Space per gallery item and work per pair, for items like these.
+        """Space per gallery item, and work per pair of items like these.
 
         >>> items = Gaussian(torch.zeros(1, 512), torch.zeros(1, 512))
         >>> registry.create("w2").cost(items)
@@ -114,14 +122,14 @@ class Score(ABC):
         >>> registry.create("average_l2", samples=7).cost(items)
         Cost(numbers=3584, bytes=14336, space='O(JN)', work=25088)
         """
-        one = items[:1]
-        plan = self.plan(one, one)
-        own = sum(getattr(one, part).numel() for part in one.STORED)
+        item = items[:1]
+        plan = self.plan(item, item)
+        stored = sum(getattr(item, part).numel() for part in item.STORED)
         sampled = self.positional and isinstance(items, Gaussian)
-        numbers = plan.numbers if sampled else min(own, plan.numbers or own)
-        vectors = round(numbers / one.dim)
+        numbers = plan.numbers if sampled else min(stored, plan.numbers or stored)
+        vectors = round(numbers / item.dim)
         space = "O(JN)" if sampled else "O(N)" if vectors == 1 else f"O({vectors}N)"
-        return Cost(numbers, numbers * one.dtype.itemsize, space, plan.work)
+        return Cost(numbers, numbers * item.dtype.itemsize, space, plan.work)
 
     def for_single_points(self) -> "Score":
         """The same score for items of a single point each, as an index holds them."""
@@ -141,13 +149,13 @@ class Score(ABC):
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """How a block is computed; by default `pairs`, broadcast."""
-        return PairsPlan(self.pairs, require_gaussian(self, queries), require_gaussian(self, gallery))
+        return PairsPlan(self.pairs, *self.gaussians(queries, gallery))
 
     def __call__(
         self, queries: Embedding, gallery: Embedding, *, memory_limit: int = MEMORY_LIMIT
     ) -> Float[Tensor, "q g"]:
         """All scores [Q, G] in the embeddings' dtype; temporaries stay under `memory_limit`."""
-        out = _empty((len(queries), len(gallery)), queries)
+        out = torch.empty((len(queries), len(gallery)), dtype=queries.dtype)
         for rows, part in self.blocks(queries, gallery, memory_limit=memory_limit, out=out):
             out[rows] = part
         return out
@@ -161,16 +169,13 @@ class Score(ABC):
         memory_limit: int = MEMORY_LIMIT,
         out: Float[Tensor, "q g"] | None = None,
     ) -> Iterator[tuple[slice, Float[Tensor, "q g"]]]:
-        """(rows, scores of these queries against everything): the matrix without holding it.
-
-        With `out` [Q, G] the rows are written there and yielded as views of it.
-        """
+        """(rows, scores of these queries against everything), without the matrix; with `out` [Q, G] as views of it."""
         require_comparable(queries, gallery)
         plan = self.plan(queries.detach(), gallery.detach())
         for rows in query_blocks(plan, memory_limit, whole_rows=out is None):
-            shape = (rows.stop - rows.start, len(gallery))
-            part = _empty(shape, queries) if out is None else out[rows]
-            for columns in item_blocks(plan, shape[0], memory_limit):
+            count = rows.stop - rows.start
+            part = torch.empty((count, len(gallery)), dtype=queries.dtype) if out is None else out[rows]
+            for columns in item_blocks(plan, count, memory_limit):
                 part[:, columns] = plan.block(rows, columns)
             yield rows, part
 
@@ -187,8 +192,7 @@ class Score(ABC):
         require_comparable(queries, gallery)
         if not 1 <= k <= len(gallery):
             raise ConfigError(f"k must be between 1 and the gallery's {len(gallery)} items, got {k}.")
-        for items in (queries, gallery):
-            self.require_taken(items)
+        self.require_taken(queries, gallery)
         scan = self.scan(Fixed(gallery.detach()), exact=exact)
         ids, scores = scan.ranking(queries.detach(), k, memory_limit=memory_limit)
         return Ranking(ids, scores, gallery_size=len(gallery))
@@ -206,7 +210,7 @@ class Score(ABC):
     def require_log_probability(self, purpose: str) -> None:
         """Raise a `ConfigError` that names the scores which are match probabilities."""
         if not self.is_log_probability:
-            known = ", ".join(_names(lambda score: score.is_log_probability))
+            known = ", ".join(name for name in registry.names() if registry.get(name).is_log_probability)
             raise ConfigError(f"{purpose}: {type(self).__name__} is not a match probability. Use one of: {known}.")
 
 
@@ -219,7 +223,7 @@ class LiftedScore(Score, ABC):
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """One matrix product per block."""
-        return LiftedPlan(self.pairs, self.lift, require_gaussian(self, queries), require_gaussian(self, gallery))
+        return LiftedPlan(self.pairs, self.lift, *self.gaussians(queries, gallery))
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """Keys by the same product in single precision."""
@@ -227,13 +231,6 @@ class LiftedScore(Score, ABC):
 
 
 registry: Registry[Score] = Registry("score", "pcme.scores")
-
-
-def require_gaussian(score: Score, items: Embedding) -> Gaussian:
-    """The items, or an error that names the scores which take points."""
-    if not isinstance(items, Gaussian):
-        raise _not_taken(score, items)
-    return items
 
 
 def require_logit(name: str, scale: float, shift: float) -> None:
@@ -250,31 +247,12 @@ def require_comparable(queries: Embedding, gallery: Embedding) -> None:
         items.require_finite(name)
     if queries.dim != gallery.dim:
         raise ShapeError(
-            f"queries have dimension {queries.dim} and the gallery has {gallery.dim}. "
-            "Encode both sides with the same model."
+            f"queries have dimension {queries.dim} and the gallery has {gallery.dim}. Encode both with the same model."
         )
     kinds = {queries.dtype, gallery.dtype}
-    places = {queries.device, gallery.device}
-    if len(kinds) > 1 or len(places) > 1 or not kinds <= {torch.float32, torch.float64}:
+    devices = {queries.device, gallery.device}
+    if len(kinds) > 1 or len(devices) > 1 or not kinds <= {torch.float32, torch.float64}:
         raise ShapeError(
-            "queries and gallery must both be float32 or both float64, on one device; got "
-            f"{queries.dtype} on {queries.device} and "
-            f"{gallery.dtype} on {gallery.device}. Convert with .to(...)."
+            f"queries and gallery must both be float32 or both float64, on one device; got {queries.dtype} on "
+            f"{queries.device} and {gallery.dtype} on {gallery.device}. Convert with .to(...)."
         )
-
-
-def _not_taken(score: Score, items: Embedding) -> ShapeError:
-    known = _names(lambda score: score.suited_to(items).takes(items))
-    return ShapeError(
-        f"{type(score).__name__} does not compare {type(items).__name__} with "
-        f"{items.points().shape[1]} per item. Use one of: {', '.join(known)}."
-    )
-
-
-def _names(fits: Callable[[Score], bool]) -> list[str]:
-    """The registered scores of which something holds."""
-    return [name for name in registry.names() if fits(registry.create(name))]
-
-
-def _empty(shape: tuple[int, int], like: Embedding) -> Float[Tensor, "q g"]:
-    return torch.empty(shape, dtype=like.dtype)

@@ -1,14 +1,14 @@
 """Queries made of queries: all of these, any of these, this but not that (docs/guide/combine.md).
 
-A query is a small tree. Its leaves are texts and images, until `encoded` turns them into Gaussians
-(or points). The result for a gallery is a match probability again, so trees nest.
+A query is a small tree. Its leaves are texts and images, until `encoded` turns them into Gaussians (or points). The
+result for a gallery is a match probability again, so trees nest.
 
 - `all_of`: Π pᵢ, every part must match; or, as a Gaussian, the product of the densities.
 - `any_of`: 1 − Π (1 − pᵢ), one part is enough.
 - `but_not`: p (1 − q).
 
-All treat the parts as independent given the item. Paper: §4.4, Fig. 8 shows that embeddings
-intersect and include each other; here a user can ask for it.
+All treat the parts as independent given the item. Paper: §4.4, Fig. 8 shows that embeddings intersect and include each
+other; here a user can ask for it.
 
 >>> query = all_of(["a red bird", but_not("a long tail", "water")])
 >>> query
@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -56,14 +57,24 @@ class Query(ABC):
         """Embeddings near which every match is found: an index takes its shortlist there."""
 
     @abstractmethod
+    def combine(self, log_p: Callable[["One"], Log]) -> Log:
+        """The log match probability, from that of the leaves."""
+
     def log_probabilities(
         self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
     ) -> Float64[np.ndarray, "q g"]:
         """The log match probability of each query with every item.
 
-        With `calibrate`, the probability of every leaf is calibrated before they are combined:
-        1 − p means little when p is only an order.
+        With `calibrate`, the probability of every leaf is calibrated before they are combined: 1 − p means little when
+        p is only an order.
         """
+        score.require_log_probability("combining queries")
+
+        def of_leaf(leaf: "One") -> Log:
+            log_p = np.minimum(score(leaf.embedding, gallery).double().numpy(), 0.0)
+            return log_p if calibrate is None else calibrate(log_p)
+
+        return self.combine(of_leaf)
 
     def log_probability(
         self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
@@ -101,13 +112,9 @@ class One(Query):
             raise ConfigError(f"{self!r}: not encoded. Call query.encoded(...) first, or search an index.")
         return self.item
 
-    def log_probabilities(
-        self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
-    ) -> Float64[np.ndarray, "q g"]:
-        """The score, calibrated."""
-        score.require_log_probability("combining queries")
-        log_p = np.minimum(score(self.embedding, gallery).double().numpy(), 0.0)
-        return log_p if calibrate is None else calibrate(log_p)
+    def combine(self, log_p: Callable[["One"], Log]) -> Log:
+        """Its own."""
+        return log_p(self)
 
     def __repr__(self) -> str:
         return f'"{self.item}"' if isinstance(self.item, str) else f"<{type(self.item).__name__}>"
@@ -136,15 +143,13 @@ class Combined(_Tree):
         """Those of the wanted parts; where all must match, also their product if there is one."""
         wanted = self.parts[:1] if self.how == "but not" else self.parts
         proposals = [part.proposals() for part in wanted]
-        every = [embedding for part in proposals for embedding in part]
-        return [*_products(proposals), *every] if self.how == "and" else every
+        single = [part[0] for part in proposals if len(part) == 1 and isinstance(part[0], Gaussian)]
+        whole = [product(single)] if self.how == "and" and len(single) == len(proposals) else []
+        return [*whole, *chain.from_iterable(proposals)]
 
-    def log_probabilities(
-        self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
-    ) -> Float64[np.ndarray, "q g"]:
+    def combine(self, log_p: Callable[[One], Log]) -> Log:
         """All: Π p; any: 1 − Π (1 − p); the first but not the second: p (1 − q)."""
-        parts = (part.log_probabilities(score, gallery, calibrate=calibrate) for part in self.parts)
-        return reduce(_PAIRWISE[self.how], parts)
+        return reduce(_PAIRWISE[self.how], (part.combine(log_p) for part in self.parts))
 
     def __repr__(self) -> str:
         return f"({f' {self.how} '.join(map(repr, self.parts))})"
@@ -162,12 +167,9 @@ class Product(_Tree):
         """The Gaussian."""
         return self.encoded(_not_encoded).proposals()
 
-    def log_probabilities(
-        self, score: Score, gallery: Embedding, *, calibrate: Calibrate | None = None
-    ) -> Float64[np.ndarray, "q g"]:
+    def combine(self, log_p: Callable[[One], Log]) -> Log:
         """That of the Gaussian."""
-        whole = self.encoded(_not_encoded)
-        return whole.log_probabilities(score, gallery, calibrate=calibrate)
+        return log_p(self.encoded(_not_encoded))
 
     def __repr__(self) -> str:
         return f"({' × '.join(map(repr, self.parts))})"
@@ -176,8 +178,8 @@ class Product(_Tree):
 def all_of(parts: Sequence[object], *, how: Literal["probability", "density"] = "probability") -> Query:
     """Items that match all parts; parts are texts, images, embeddings or queries.
 
-    "probability" is Π p. "density" is one Gaussian, which any index of Gaussians can search; its
-    parts must be Gaussians themselves. docs/guide/combine.md compares them.
+    "probability" is Π p. "density" is one Gaussian, which any index of Gaussians can search; its parts must be
+    Gaussians themselves. docs/guide/combine.md compares them.
 
     >>> all_of(["a red bird"])
     "a red bird"
@@ -214,8 +216,7 @@ def but_not(wanted: object, unwanted: object) -> Query:
 def product(parts: Sequence[Gaussian]) -> Gaussian:
     """The normalised product of densities: precisions add, means are weighted by them.
 
-    1/σ² = Σ 1/σᵢ², μ = σ² Σ μᵢ/σᵢ². The mean is shorter than those of the parts where they differ,
-    and stays so: making it a unit vector again does not help (docs/guide/combine.md).
+    1/σ² = Σ 1/σᵢ², μ = σ² Σ μᵢ/σᵢ². Where the means differ it is shorter than they are (docs/guide/combine.md).
 
     >>> one = Gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0]]))
     >>> two = product([one, Gaussian(torch.tensor([[2.0]]), torch.tensor([[0.0]]))])
@@ -265,13 +266,6 @@ def _gaussian(query: Query) -> Gaussian:
     if not isinstance(item, Gaussian):
         raise ConfigError(f'{query!r}: has no density to multiply. Use all_of(..., how="probability").')
     return item
-
-
-def _products(proposals: Sequence[Sequence[Embedding]]) -> list[Embedding]:
-    """The product of parts that each propose a single Gaussian."""
-    single = [part[0] for part in proposals if len(part) == 1]
-    gaussians = [part for part in single if isinstance(part, Gaussian)]
-    return [product(gaussians)] if len(gaussians) == len(proposals) else []
 
 
 def _not_encoded(item: object) -> Embedding:

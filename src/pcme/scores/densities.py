@@ -1,11 +1,10 @@
 """Scores of overlapping densities: elk, bhattacharyya, and `overlap`, our own match probability.
 
-All are −α M − β L + γ (Σ log σ₁ + Σ log σ₂), finished by a monotone function, with M and L the two
-sums of `kernels.overlap`: no matrix product, but a compiled kernel that holds no Q × G × D array.
+They are no matrix products: `density_scan` computes them by a compiled kernel that holds no Q × G × D array.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,39 +13,30 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pcme.embedding import Embedding
-from pcme.scores.base import Score, registry, require_gaussian, require_logit
-from pcme.scores.density_scan import DensityPlan, DensityScan, SeparableScan, combine
+from pcme.scores.base import Score, registry, require_logit
+from pcme.scores.density_scan import Density, DensityPlan, DensityScan, SeparableScan
 from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DensityAnn
 from pcme.scores.plans import Normal, Plan
 from pcme.scores.scan import Scan
 
 
-class DensityScore(Score, ABC):
+class DensityScore(Density, Score, ABC):
     """A score made of M, L and the log volumes."""
 
     symmetric: ClassVar[bool] = True
     divides_by_sigma: ClassVar[bool] = True
 
-    @abstractmethod
-    def weights(self, dim: int) -> tuple[float, float, float]:
-        """(α, β, γ), all ≥ 0."""
-
-    @abstractmethod
-    def finish(self, x: Float[Tensor, "*n"], dim: int) -> Float[Tensor, "*n"]:
-        """The score from −α M − β L + γ (…): monotone."""
-
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
         """The formula, dimension by dimension."""
-        dim = queries.mean.shape[-1]
         s = queries.variance + gallery.variance
         m = ((queries.mean - gallery.mean).square() / s).sum(-1)
         volume = queries.log_sigma.sum(-1) + gallery.log_sigma.sum(-1)
-        return combine(self, m, s.log().sum(-1), volume, dim)
+        return self.combine(m, s.log().sum(-1), volume, queries.mean.shape[-1])
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """The compiled kernel."""
-        return DensityPlan(self, require_gaussian(self, queries), require_gaussian(self, gallery))
+        return DensityPlan(self, *self.gaussians(queries, gallery))
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """Keys by the kernel itself, or without proof by a separable approximation."""

@@ -1,56 +1,50 @@
 """Plan and scans of overlap, elk and bhattacharyya: every item's M and L by the compiled kernel.
 
-All three are −α M − β L + γ (Σ log σ₁ + Σ log σ₂), finished by a monotone function, with M and L
-the two sums of `kernels.overlap`. The kernel is as cheap as any key for these scores could be: it
-reads each number of an item once. A gallery that lasts lies ready in the kernel's tiles, scaled as
-it was at first; what decides is computed with the scaling that the gallery has now.
+The kernel is as cheap as any key for these scores could be: it reads each number of an item once. A gallery that lasts
+lies ready in the kernel's tiles, scaled as it was at first; what decides is computed with its scaling of now.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int
+from jaxtyping import Float, Float32, Float64, Int
 from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian
 from pcme.kernels import compiled, overlap
 from pcme.kernels.threads import Array
 from pcme.scores.gallery import Gallery
-from pcme.scores.plans import Lifted, Plan, Rows, gaussian
-from pcme.scores.scan import HALF_ULP, NEVER, Scan
+from pcme.scores.plans import Plan, Rows, gaussian
+from pcme.scores.scan import HALF_ULP, NEVER, Kept, Prepared, Scan
 
 STEPS = 6
 """Multiply-adds per dimension of `compiled.kernel_sums`: 24 for every four dimensions."""
 
 
-@runtime_checkable
-class Density(Protocol):
-    """What a plan must know of a score."""
+class Density(ABC):
+    """−α M − β L + γ (Σ log σ₁ + Σ log σ₂), finished by a monotone function; M and L are those of `kernels.overlap`."""
 
+    @abstractmethod
     def weights(self, dim: int) -> tuple[float, float, float]:
         """(α, β, γ), all ≥ 0."""
 
+    @abstractmethod
     def finish(self, x: Float[Tensor, "*n"], dim: int) -> Float[Tensor, "*n"]:
         """The score from −α M − β L + γ (…): monotone."""
 
-
-def combine(
-    score: Density, m: Float[Tensor, "*n"], log_sum: Float[Tensor, "*n"], volume: Float[Tensor, "*#n"], dim: int
-) -> Float[Tensor, "*n"]:
-    """The score from its three sums."""
-    alpha, beta, gamma = score.weights(dim)
-    return score.finish(-alpha * m - beta * log_sum + gamma * volume, dim)
+    def combine(
+        self, m: Float[Tensor, "*n"], log_sum: Float[Tensor, "*n"], volume: Float[Tensor, "*#n"], dim: int
+    ) -> Float[Tensor, "*n"]:
+        """The score from its three sums."""
+        alpha, beta, gamma = self.weights(dim)
+        return self.finish(-alpha * m - beta * log_sum + gamma * volume, dim)
 
 
 class DensityPlan(Plan):
-    """Blocks by `overlap.terms`, with one scaling for all queries; candidates with their own.
-
-    A score rounds by the gallery's scaling: given the `extent` of a whole gallery, some of its
-    items have the scores that they have among all.
-    """
+    """Blocks by `overlap.terms`, scaled alike for all queries; candidates query by query, in the gallery's `extent`."""
 
     def __init__(
         self, score: Density, queries: Gaussian, gallery: Gaussian, extent: overlap.Extent | None = None
@@ -66,7 +60,7 @@ class DensityPlan(Plan):
         """The compiled kernel, finished in float64."""
         m, log_sum = overlap.terms(self.left[rows], self.right[columns], self._scaling)
         volume = self._volumes[0][rows][:, None] + self._volumes[1][columns]
-        return combine(self.score, m.double(), log_sum.double(), volume, self.left.dim)
+        return self.score.combine(m.double(), log_sum.double(), volume, self.left.dim)
 
     def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """Query by query through the same kernel."""
@@ -76,7 +70,7 @@ class DensityPlan(Plan):
         left, right = self.left[query], self.right[ids]
         m, log_sum = overlap.terms(left, right, self.extent.scaling(left))
         volume = left.log_volume() + right.log_volume()
-        return combine(self.score, m.double(), log_sum.double(), volume, left.dim)
+        return self.score.combine(m.double(), log_sum.double(), volume, left.dim)
 
     @cached_property
     def _scaling(self) -> overlap.Scaling:
@@ -96,14 +90,23 @@ class _Kept:
     """The largest scaled variance per dimension."""
 
 
-class DensityScan(Scan[tuple[Array, Array], _Kept]):
-    """Keys: −α M − β L + γ Σ log σ₂ in single precision, for galleries that last."""
+class _ExtentScan(Scan[Prepared, Kept]):
+    """A scan whose plans round by the scaling of the whole gallery."""
+
+    _extent: overlap.Extent
 
     def __init__(self, score: Density, gallery: Gallery) -> None:
         super().__init__(self._plan, gallery)
-        self.score = score
-        self.weights = score.weights(gallery.embedding.dim)
-        self._scaling: overlap.Scaling | None = None
+        self.score, self.weights = score, score.weights(gallery.embedding.dim)
+
+    def _plan(self, queries: Embedding, gallery: Embedding) -> Plan:
+        return DensityPlan(self.score, gaussian(queries), gaussian(gallery), self._extent)
+
+
+class DensityScan(_ExtentScan[tuple[Array, Array], _Kept]):
+    """Keys: −α M − β L + γ Σ log σ₂ in single precision, for galleries that last."""
+
+    _scaling: overlap.Scaling | None = None
 
     def width(self, k: int) -> int:
         """Keys are the score but for rounding; computed once, they are no cheaper than it."""
@@ -138,7 +141,7 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
         """Both sums in one pass over the tiles."""
         tiles = kept.tiles[part.start // compiled.TILE : -(-part.stop // compiled.TILE)]
         sums = compiled.kernel_sums(queries, tiles, len(items), torch.get_num_threads())
-        m, log_sum = (torch.from_numpy(each) for each in sums)
+        m, log_sum = (torch.from_numpy(total) for total in sums)
         alpha, beta, _ = self.weights
         return (kept.volume[part] - alpha * m - beta * log_sum).float()
 
@@ -156,48 +159,36 @@ class DensityScan(Scan[tuple[Array, Array], _Kept]):
         most_m = (self._volume - keys - beta * low).clamp_min(0)  # α M
         size = most_m + beta * largest + self._volume.abs()
         error = 2 * (queries.dim / 4 + 16) * HALF_ULP * size
-        own = gamma * gaussian(queries).log_volume() - beta * self._scaling.log_volume
-        bound = self.score.finish(keys + own + error, queries.dim)
-        return torch.where(self._in_range(queries), bound, torch.inf)
-
-    def _plan(self, queries: Embedding, gallery: Embedding) -> Plan:
-        return DensityPlan(self.score, gaussian(queries), gaussian(gallery), self._extent)
+        offset = gamma * gaussian(queries).log_volume() - beta * self._scaling.log_volume
+        bound = self.score.finish(keys + offset + error, queries.dim)
+        in_range = [self._dtype(queries[n]) == self._scaling.dtype for n in range(len(queries))]
+        return torch.where(torch.tensor(in_range), bound, torch.inf)
 
     def _scaled(self, items: Embedding) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         assert self._scaling is not None
         mean, variance = self._scaling.apply(gaussian(items))
         return mean, variance.expand_as(mean)
 
-    def _in_range(self, queries: Embedding) -> Bool[Tensor, " q"]:
-        """Whether the scaling's precision is enough for each query."""
-        assert self._scaling is not None
-        dtype = self._scaling.dtype
-        return torch.tensor([self._dtype(queries[n]) == dtype for n in range(len(queries))])
-
     def _dtype(self, query: Embedding) -> torch.dtype:
+        """The precision that is enough for a query."""
         return self._extent.scaling(gaussian(query)).dtype
 
 
-@dataclass(frozen=True)
-class _Query:
-    features: Float32[Tensor, "q l"]
-    typical: Float[Tensor, " d"]
-    """z₀, the mean of σ₁²+σ₂²."""
+_Features = tuple[Float32[Tensor, "q l"], Float[Tensor, " d"]]
+"""The queries' side of the keys, and z₀."""
 
 
-class SeparableScan(Scan[_Query, None]):
+class SeparableScan(_ExtentScan[_Features, None]):
     """Keys by 1/z ≈ (e/z₀) e^(−z/z₀) and log z ≈ log z₀ + 1 − e·e^(−z/z₀), z₀ the mean of σ₁²+σ₂².
 
-    Both are right to second order and separable, so that a key is one product of 3D columns, but
-    they prove nothing: for `topk(exact=False)`.
+    Both are right to second order and separable, so that a key is one product of 3D columns, but they prove nothing:
+    for `topk(exact=False)`.
     """
 
     proves = False
 
     def __init__(self, score: Density, gallery: Gallery) -> None:
-        super().__init__(self._plan, gallery)
-        self.score = score
-        self.weights = score.weights(gallery.embedding.dim)
+        super().__init__(score, gallery)
         self.key_width = 3 * gallery.embedding.dim
 
     def width(self, k: int) -> int:
@@ -213,25 +204,19 @@ class SeparableScan(Scan[_Query, None]):
         sums = torch.stack([self._scaling.apply(part)[1].sum(0) for part in parts])
         self._mean_variance = sums.sum(0) / len(whole)
 
-    def prepare(self, queries: Embedding) -> _Query:
+    def prepare(self, queries: Embedding) -> _Features:
         """The queries' side of the product, and z₀."""
         mean, variance = self._scaling.apply(gaussian(queries))
         typical = variance.mean(0) + self._mean_variance
         fade = (-variance / typical).exp()
-        return _Query(torch.cat((mean.square() * fade, mean * fade, fade), -1).float(), typical)
+        return torch.cat((mean.square() * fade, mean * fade, fade), -1).float(), typical
 
-    def keys(self, queries: _Query, items: Embedding, kept: None, part: slice) -> Float32[Tensor, "q n"]:
+    def keys(self, queries: _Features, items: Embedding, kept: None, part: slice) -> Float32[Tensor, "q n"]:
         """One product."""
-        lifted = self._lift(gaussian(items), queries.typical)
-        return torch.addmm(lifted.offset, queries.features, lifted.vectors.T)
-
-    def _plan(self, queries: Embedding, gallery: Embedding) -> Plan:
-        return DensityPlan(self.score, gaussian(queries), gaussian(gallery), self._extent)
-
-    def _lift(self, items: Gaussian, typical: Float[Tensor, " d"]) -> Lifted:
-        alpha, beta, gamma = self.weights
-        mean, variance = self._scaling.apply(items)
+        (features, typical), (alpha, beta, gamma) = queries, self.weights
+        mean, variance = self._scaling.apply(gaussian(items))
         fade = math.e * (-variance / typical).exp()
         slope = alpha / typical * fade
         parts = (-slope, 2 * slope * mean, beta * fade - slope * mean.square())
-        return Lifted(torch.cat(parts, -1).float(), (gamma * items.log_volume()).float())
+        volume = (gamma * gaussian(items).log_volume()).float()
+        return torch.addmm(volume, features, torch.cat(parts, -1).float().T)

@@ -1,8 +1,7 @@
 """Scans by one matrix product, with a bound by algebra.
 
-`LiftedScan` serves every lifted score. `DistanceScan` serves those that fall with a distance, and
-needs no copy of the items. For `mean`, `csd`, `csd_prob` and match probabilities of points the key
-is the score but for rounding and a monotone function. For `match_prob` it is the mean of the
+`LiftedScan` serves every lifted score. `DistanceScan` serves those that fall with a distance, and needs no copy of the
+items: its keys are the score but for rounding and a monotone function. For `match_prob` they are the mean of the
 squared distance, and `bounds.upper_log_match` bounds the match probability at such a mean.
 """
 
@@ -68,7 +67,7 @@ class LiftedScan(Scan[Lifted, None]):
 
 @dataclass(frozen=True)
 class _Kept:
-    own: Float32[Tensor, " n"]
+    offset: Float32[Tensor, " n"]
     """−‖μ‖² − Σσ²."""
     longest: float
     """The largest ‖μ‖."""
@@ -79,7 +78,9 @@ class _Kept:
 class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
     """Keys: ⟨2μ₁, μ₂⟩ − ‖μ₂‖² − Σσ₂²; `squash` makes the score of minus a distance."""
 
-    def __init__(self, plan: MakePlan, gallery: Gallery, squash: Squash, *, by_sigma: bool = True) -> None:
+    def __init__(
+        self, plan: MakePlan, gallery: Gallery, squash: Squash = torch.positive, *, by_sigma: bool = True
+    ) -> None:
         super().__init__(plan, gallery)
         self.squash, self.by_sigma = squash, by_sigma
 
@@ -95,28 +96,25 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
         """What an item adds on its own, and the ends of what it can add to the bound."""
         step = max(1, CHUNK_BYTES // (4 * items.dim))
         parts = [self._keep(items[i : i + step]) for i in range(0, len(items), step)]
-        ends = [part.ends for part in parts if part.ends is not None]
-        return _Kept(
-            torch.cat([part.own for part in parts]), max(part.longest for part in parts), _ends(ends) if ends else None
-        )
+        return _Kept(torch.cat([part.offset for part in parts]), max(part.longest for part in parts), _ends(parts))
 
     def keys(
         self, queries: Float32[Tensor, "q d"], items: Embedding, kept: _Kept, part: slice
     ) -> Float32[Tensor, "q n"]:
         """One product."""
-        mean, own = items.points()[:, 0].float(), kept.own[part]
+        mean, offset = items.points()[:, 0].float(), kept.offset[part]
         if len(queries) == 1 and mean.device.type == "cpu":
-            sides = mean.numpy(), queries[0].numpy(), own.numpy()
+            sides = mean.numpy(), queries[0].numpy(), offset.numpy()
             return torch.from_numpy(topk.products(*sides, torch.get_num_threads()))[None]
-        return torch.addmm(own, queries, mean.T)
+        return torch.addmm(offset, queries, mean.T)
 
     def upper(self, queries: Embedding, keys: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The score at the least distance that a key and its rounding allow."""
         mean = queries.points()[:, 0].double().cpu()
-        own = mean.square().sum(1) + self._spread(queries).double().cpu()
-        size = 2 * mean.norm(dim=1) * self._longest + self._largest + own
+        offset = mean.square().sum(1) + self._spread(queries).double().cpu()
+        size = 2 * mean.norm(dim=1) * self._longest + self._largest + offset
         error = 1.01 * (queries.dim + 8) * HALF_ULP * size
-        return self.at(queries, keys - own + error)
+        return self.at(queries, keys - offset + error)
 
     def at(self, queries: Embedding, closeness: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The score of a pair whose −E‖z₁−z₂‖² is this, or the most that it can be."""
@@ -126,12 +124,12 @@ class DistanceScan(Scan[Float32[Tensor, "q d"], _Kept]):
         """The ends of all blocks."""
         kept = self.all_kept()
         self._longest = max(part.longest for part in kept)
-        self._largest = max(float(part.own.abs().max()) for part in kept)
+        self._largest = max(float(part.offset.abs().max()) for part in kept)
 
     def _keep(self, items: Embedding) -> _Kept:
         square = items.points()[:, 0].square().sum(1)
-        own = (square + self._spread(items)).float()
-        return _Kept(-own, float(square.max().sqrt()), None)
+        offset = (square + self._spread(items)).float()
+        return _Kept(-offset, float(square.max().sqrt()), None)
 
     def _spread(self, items: Embedding) -> Float[Tensor, " n"]:
         """Σσ², or nothing where σ does not count."""
@@ -145,7 +143,7 @@ class MatchScan(DistanceScan):
     """For the analytic match probability, which has the order of the keys only nearly."""
 
     def __init__(self, plan: MakePlan, gallery: Gallery, scale_and_shift: tuple[Scalar, Scalar]) -> None:
-        super().__init__(plan, gallery, lambda closeness: closeness)
+        super().__init__(plan, gallery)
         self.scale_and_shift = scale_and_shift
         self._centre: Float[Tensor, " d"] | None = None
 
@@ -156,11 +154,11 @@ class MatchScan(DistanceScan):
     def renew(self) -> None:
         """The centre stays as long as any block does."""
         if self._centre is None or not self._kept:
-            first = self.gallery.embedding[:4096]
-            self._centre = first.points()[:, 0].mean(0)
+            self._centre = gaussian(self.gallery.embedding[:4096]).mean.mean(0)
         super().renew()
-        ends = [part.ends for part in self.all_kept() if part.ends is not None]
-        self._least, self._most = _ends(ends)
+        ends = _ends(self.all_kept())
+        assert ends is not None
+        self._least, self._most = ends
 
     def at(self, queries: Embedding, closeness: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
         """The narrow rule at the most favourable variance that an expected distance allows."""
@@ -170,14 +168,17 @@ class MatchScan(DistanceScan):
 
     def _keep(self, items: Embedding) -> _Kept:
         kept, extent = super()._keep(items), self._extent(items)
-        return _Kept(kept.own, kept.longest, torch.stack((extent.amin(1), extent.amax(1))))
+        return _Kept(kept.offset, kept.longest, torch.stack((extent.amin(1), extent.amax(1))))
 
     def _extent(self, items: Embedding) -> Float64[Tensor, "5 n"]:
         assert self._centre is not None
         return bounds.extent(gaussian(items), self._centre)
 
 
-def _ends(parts: list[Float64[Tensor, "2 5"]]) -> Float64[Tensor, "2 5"]:
-    """The least of the least, and the largest of the largest."""
-    ends = torch.stack(parts)
-    return torch.stack((ends[:, 0].amin(0), ends[:, 1].amax(0)))
+def _ends(parts: list[_Kept]) -> Float64[Tensor, "2 5"] | None:
+    """The least of the least, and the largest of the largest, where the parts have them."""
+    ends = [part.ends for part in parts if part.ends is not None]
+    if not ends:
+        return None
+    least, most = torch.stack(ends, 1)
+    return torch.stack((least.amin(0), most.amax(0)))

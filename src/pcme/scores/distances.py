@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pcme.embedding import Embedding
-from pcme.scores.base import LiftedScore, Score, registry, require_gaussian, require_logit
+from pcme.scores.base import LiftedScore, Score, registry, require_logit
 from pcme.scores.distance_scan import DistanceScan
 from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DistanceLift
@@ -54,12 +54,12 @@ class MeanDistance(LiftedScore):
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """Single points are means."""
-        sides = [single_points(s) if self.takes(s) else s for s in (queries, gallery)]
-        return super().plan(*sides)
+        self.require_taken(queries, gallery)
+        return super().plan(single_points(queries), single_points(gallery))
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """Keys are the score but for rounding."""
-        return DistanceScan(self.plan, gallery, _unchanged, by_sigma=False)
+        return DistanceScan(self.plan, gallery, by_sigma=False)
 
     def ann(self, dim: int) -> Ann:
         """The means."""
@@ -106,7 +106,7 @@ class ExpectedDistance(LiftedScore):
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """Keys are the score but for rounding."""
-        return DistanceScan(self.plan, gallery, _unchanged)
+        return DistanceScan(self.plan, gallery)
 
     def ann(self, dim: int) -> Ann:
         """[μ; √Σσ²]."""
@@ -138,8 +138,7 @@ class ExpectedMatch(Score):
 
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """One matrix product per block, as for `csd`."""
-        sides = require_gaussian(self, queries), require_gaussian(self, gallery)
-        return SquashedPlan(self.of, expected_distance, lift_expected, *sides)
+        return SquashedPlan(self.of, expected_distance, lift_expected, *self.gaussians(queries, gallery))
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
         """The keys of `csd`."""
@@ -152,7 +151,3 @@ class ExpectedMatch(Score):
     def of(self, closeness: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
         """The score of pairs whose `csd` is this."""
         return logsigmoid(self.shift + self.scale * closeness)
-
-
-def _unchanged(closeness: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    return closeness

@@ -78,12 +78,12 @@ def divergence(p: Normal, q: Normal) -> Float[Tensor, "*n"]:
 
 
 def _lift_from(p: Normal) -> Lifted:
-    own = p.log_sigma.sum(-1) + p.mean.shape[-1] / 2
-    return Lifted(torch.cat((p.mean.square() + p.variance, p.mean), -1), own)
+    offset = p.log_sigma.sum(-1) + p.mean.shape[-1] / 2
+    return Lifted(torch.cat((p.mean.square() + p.variance, p.mean), -1), offset)
 
 
 def _lift_to(q: Normal) -> Lifted:
     precision = (-2 * q.log_sigma).exp()
     scaled = q.mean * precision
-    own = -(q.mean * scaled / 2 + q.log_sigma).sum(-1)
-    return Lifted(torch.cat((-precision / 2, scaled), -1), own)
+    offset = -(q.mean * scaled / 2 + q.log_sigma).sum(-1)
+    return Lifted(torch.cat((-precision / 2, scaled), -1), offset)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from pcme.embedding import Embedding
 
+Best = tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]
+
 
 @runtime_checkable
 class Gallery(Protocol):
@@ -31,9 +33,7 @@ class Gallery(Protocol):
     def lasting(self) -> bool:
         """Whether several searches will follow, so that copies of the items pay."""
 
-    def best(
-        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
-    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
+    def best(self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int) -> Best:
         """(scores, rows) of the k best, best first; the gallery decides between equal scores."""
 
 
@@ -46,9 +46,7 @@ class Fixed:
     stable: ClassVar[int] = 0
     lasting: ClassVar[bool] = False
 
-    def best(
-        self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int
-    ) -> tuple[Float[Tensor, "q k"], Int64[Tensor, "q k"]]:
+    def best(self, scores: Float[Tensor, "q m"], rows: Int64[Tensor, "q m"], k: int) -> Best:
         """A stable sort of what is first sorted by row."""
         rows, by_row = rows.sort(dim=1)
         top, order = scores.gather(1, by_row).sort(dim=1, descending=True, stable=True)

@@ -2,9 +2,9 @@
 
 An engine only proposes; the score itself decides. Two lifts serve all scores that have one:
 
-* *distance*, for every score that falls with E‖z₁−z₂‖²: [μ; √Σσ²] for items, [μ; 0] for queries.
-  Its L2 is the expected squared distance less the query's own spread: exact for `csd`, `csd_prob`
-  and (without the last number) `mean`; nearly the order of `match_prob`.
+* *distance*, for every score that falls with E‖z₁−z₂‖²: [μ; √Σσ²] for items, [μ; 0] for queries. Its L2 is the expected
+  squared distance less the query's own spread: exact for `csd`, `csd_prob` and (without the last number) `mean`; nearly
+  the order of `match_prob`.
 * *density*, for overlap and its kin. M + L (`kernels.overlap`) is no finite inner product, but
   1/(v₁+v₂) ≈ e^((v̄−v₂)/z) / (v₁+v̄) is right for any query where the item's variance v₂ is the usual one, v̄, and it
   separates; so does the logarithm. That is an inner product of 3D numbers, most of which matter little: the directions
@@ -13,8 +13,9 @@ An engine only proposes; the score itself decides. Two lifts serve all scores th
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 import safetensors.numpy
@@ -31,10 +32,10 @@ KEPT = 127
 FAR = 300.0
 """How much longer than an item a query of an inner product is."""
 RIDGE = 1.0
-"""How much every direction counts beside those in which the queries it is fitted on vary: with few
-of them, others vary elsewhere too (measured on trained embeddings, docs/science/ann.md)."""
+"""How much every direction counts beside those in which the queries it is fitted on vary: with few of them, others vary
+elsewhere too (measured on trained embeddings, docs/science/ann.md)."""
 
-
+PerDimension = Float64[np.ndarray, " d"]
 Codes = Literal["product", "none"]
 """How an engine may shorten the vectors: pieces by a codebook, or not at all."""
 
@@ -67,13 +68,6 @@ class Ann(ABC):
     @abstractmethod
     def fit(self, items: Gaussian, queries: Gaussian) -> "DensityLift":
         """Fit the lift."""
-
-
-class _Frame(NamedTuple):
-    weights: Float64[np.ndarray, "3"]
-    centre: Float64[np.ndarray, " d"]
-    usual: Float64[np.ndarray, " d"]
-    reach: Float64[np.ndarray, " d"]
 
 
 @dataclass(frozen=True)
@@ -115,10 +109,10 @@ class DensityLift(Lift):
 
     weights: Float64[np.ndarray, "3"]
     """α, β, γ of the score."""
-    centre: Float64[np.ndarray, " d"]
-    usual: Float64[np.ndarray, " d"]
+    centre: PerDimension
+    usual: PerDimension
     """v̄, the items' mean variance."""
-    reach: Float64[np.ndarray, " d"]
+    reach: PerDimension
     """z, the sum of the items' and the queries' mean variance."""
     shift: Float64[np.ndarray, " c"]
     of_items: Float64[np.ndarray, "c p"]
@@ -128,21 +122,23 @@ class DensityLift(Lift):
 
     @classmethod
     def fit(cls, weights: tuple[float, float, float], items: Gaussian, queries: Gaussian) -> "DensityLift":
-        """Fit the lift of a score with these (α, β, γ) on some items and some queries.
+        """Fit the lift of a score with these (α, β, γ) on items and queries.
 
-        With second moments Q = G Gᵀ of the queries' weights and covariance C of the items'
-        features, the leading eigenvectors of Gᵀ C G keep the most of the products' variance.
+        With second moments Q = G Gᵀ of the queries' weights and covariance C of the items' features, the leading
+        eigenvectors of Gᵀ C G keep the most of the products' variance.
         """
         centre = items.mean.double().mean(0).numpy()
-        usual, asked = (g.variance.double().mean(0).numpy() for g in (items, queries))
-        frame = _Frame(np.array(weights), centre, usual, usual + asked)
-        features, coefficients = _features(frame, items), _coefficients(frame, queries)
+        usual, usual_query = (g.variance.double().mean(0).numpy() for g in (items, queries))
+        reach = usual + usual_query
+        features = _features(items, centre, reach)
+        coefficients = _coefficients(queries, weights, centre, usual, reach)
         shift = features.mean(0)
         root, inverse = _roots(coefficients.T @ coefficients / len(coefficients))
         _, vectors = np.linalg.eigh(root.T @ np.cov(features.T) @ root)
-        kept = vectors[:, ::-1][:, :KEPT]
-        longest = np.linalg.norm((features - shift) @ root @ kept, axis=1).max()
-        return cls(*frame, shift, root @ kept, inverse @ kept, np.array([1.2 * longest + 1e-9]))
+        directions = vectors[:, ::-1][:, :KEPT]
+        longest = np.linalg.norm((features - shift) @ root @ directions, axis=1).max()
+        length = np.array([1.2 * longest + 1e-9])
+        return cls(np.array(weights), centre, usual, reach, shift, root @ directions, inverse @ directions, length)
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -152,16 +148,16 @@ class DensityLift(Lift):
     def items(self, items: Embedding) -> Float32[np.ndarray, "n l"]:
         """The features in the directions that are kept, and what they lack in length."""
         assert isinstance(items, Gaussian)
-        kept = (_features(self._frame, items) - self.shift) @ self.of_items
-        lacking = np.maximum(self.length**2 - np.square(kept).sum(1), 0.0)
-        return _filled(np.concatenate((kept, np.sqrt(lacking)[:, None]), 1), self.width)
+        projected = (_features(items, self.centre, self.reach) - self.shift) @ self.of_items
+        lacking = np.maximum(self.length**2 - np.square(projected).sum(1), 0.0)
+        return _filled(np.concatenate((projected, np.sqrt(lacking)[:, None]), 1), self.width)
 
     def queries(self, queries: Embedding) -> Float32[np.ndarray, "q l"]:
         """The weights in these directions, so long that of ‖q − x‖² little but −2⟨q, x⟩ counts."""
         assert isinstance(queries, Gaussian)
-        kept = _coefficients(self._frame, queries) @ self.of_queries
-        length = np.maximum(np.linalg.norm(kept, axis=1, keepdims=True), 1e-30)
-        return _filled(kept * (FAR * self.length / length), self.width)
+        projected = _coefficients(queries, self.weights, self.centre, self.usual, self.reach) @ self.of_queries
+        length = np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), 1e-30)
+        return _filled(projected * (FAR * self.length / length), self.width)
 
     def to_bytes(self) -> bytes:
         """All it is made of."""
@@ -176,10 +172,6 @@ class DensityLift(Lift):
             return cls(**{f.name: arrays[f.name] for f in fields(cls)})
         except (SafetensorError, KeyError) as error:
             raise FormatError(f"the index's lift is damaged ({error}). Tune it again.") from error
-
-    @property
-    def _frame(self) -> _Frame:
-        return _Frame(self.weights, self.centre, self.usual, self.reach)
 
 
 @dataclass(frozen=True)
@@ -198,18 +190,19 @@ class DensityAnn(Ann):
         return DensityLift.fit(self.weights, items, queries)
 
 
-def _features(frame: _Frame, items: Gaussian) -> Float64[np.ndarray, "n c"]:
+def _features(items: Gaussian, centre: PerDimension, reach: PerDimension) -> Float64[np.ndarray, "n c"]:
     """e^(−v/z), μ e^(−v/z), μ² e^(−v/z) and Σ log σ of each item."""
-    _, centre, _, reach = frame
     mean = items.mean.double().numpy() - centre
     fade = np.exp(-items.variance.double().numpy() / reach)
     volume = items.log_volume().numpy()[:, None]
     return np.concatenate((fade, mean * fade, mean * mean * fade, volume), 1)
 
 
-def _coefficients(frame: _Frame, queries: Gaussian) -> Float64[np.ndarray, "q c"]:
+def _coefficients(
+    queries: Gaussian, weights: Iterable[float], centre: PerDimension, usual: PerDimension, reach: PerDimension
+) -> Float64[np.ndarray, "q c"]:
     """The coefficients of −α M − β L + γ Σ log σ₂ in the features, for each query."""
-    (alpha, beta, gamma), centre, usual, reach = frame
+    alpha, beta, gamma = weights
     mean = queries.mean.double().numpy() - centre
     slope = np.exp(usual / reach) / (queries.variance.double().numpy() + usual)
     steep = alpha * slope

@@ -1,7 +1,7 @@
 """The match probability of Eq. (2)–(3), analytic (J → ∞) or sampled."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -13,8 +13,8 @@ from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError
 from pcme.kernels import analytic, compiled, sampled
 from pcme.kernels.threads import Array
-from pcme.scores.base import Score, registry, require_gaussian, require_logit
-from pcme.scores.distance_scan import DistanceScan, MatchScan
+from pcme.scores.base import Score, registry, require_logit
+from pcme.scores.distance_scan import CHUNK_BYTES, DistanceScan, MatchScan
 from pcme.scores.gallery import Gallery
 from pcme.scores.lifts import Ann, DistanceLift
 from pcme.scores.plans import (
@@ -37,8 +37,8 @@ from pcme.scores.scan import Scan
 class MatchProbability(Score):
     """log E[sigmoid(b − a ‖z₁−z₂‖)]: log match probability; method "analytic" (J → ∞) or "sampled".
 
-    Paper: Eq. (2)–(3), Table 1 "Match prob". Differs: the standard sigmoid and a > 0 (ERRATA 1), so
-    the defaults a = b = 10 are what the paper calls −5 and 5. Takes Points when sampled.
+    Paper: Eq. (2)–(3), Table 1 "Match prob". Differs: the standard sigmoid and a > 0 (ERRATA 1), so the defaults
+    a = b = 10 are what the paper calls −5 and 5. Takes Points when sampled.
     """
 
     scale: float = 10.0
@@ -86,15 +86,10 @@ class MatchProbability(Score):
     def plan(self, queries: Embedding, gallery: Embedding) -> Plan:
         """Six matrix products; one over the samples; for single points one over their means."""
         if not self.positional:
-            left, right = require_gaussian(self, queries), require_gaussian(self, gallery)
-            return AnalyticPlan(self, left, right)
+            return AnalyticPlan(self, *self.gaussians(queries, gallery))
         if _single(queries) and _single(gallery):
-            sides = single_points(queries), single_points(gallery)
-            return SquashedPlan(self.of, mean_distance, lift_mean, *sides)
-
-        def reduce(x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float[Tensor, "q g"]:
-            return sampled.log_match(x, y, self.scale, self.shift)
-
+            return SquashedPlan(self.of, mean_distance, lift_mean, single_points(queries), single_points(gallery))
+        reduce = partial(sampled.log_match, scale=self.scale, shift=self.shift)
         return SampledPlan(reduce, queries, gallery, samples=self.samples, seed=self.seed)
 
     def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
@@ -130,17 +125,17 @@ class AnalyticPlan(Plan):
     def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """Moments in strips of items whose temporaries the allocator can keep, then one pass."""
         start, stop, _ = columns.indices(len(self.right))
-        step = COLUMNS * max(1, SMALL_BYTES // (32 * self.left.dim * COLUMNS))
+        step = COLUMNS * max(1, CHUNK_BYTES // (32 * self.left.dim * COLUMNS))
         left = self._factors(self.left[rows])
         strips = (self.right[i : min(stop, i + step)] for i in range(start, stop, step))
         parts = [self._moments(left, strip) for strip in strips]
 
         def gather(flat: Int[Tensor, " n"]) -> analytic.Side:
             query, item = flat // (stop - start), flat % (stop - start)
-            return _pairs(self.left[rows][query], self.right[columns][item])
+            (m1, v1), (m2, v2) = _float64(self.left[rows][query]), _float64(self.right[columns][item])
+            return m1 - m2, v1 + v2
 
-        moments = analytic.Moments.cat(parts)
-        return analytic.score_pairs(moments, gather, *self.score.scale_and_shift)
+        return analytic.score_pairs(analytic.Moments.cat(parts), gather, *self.score.scale_and_shift)
 
     def _moments(self, left: analytic.Factors, items: Gaussian) -> analytic.Moments:
         whole = Gaussian(whole_columns(items.mean), whole_columns(items.log_sigma))
@@ -164,8 +159,7 @@ class AnalyticPlan(Plan):
             positions.numpy(),
             torch.get_num_threads(),
         )
-        moments = analytic.Moments(*torch.from_numpy(sums))
-        return analytic.score_pairs(moments, gather, *self.score.scale_and_shift)
+        return analytic.score_pairs(analytic.Moments(*torch.from_numpy(sums)), gather, *self.score.scale_and_shift)
 
     def _items(self, ids: Int[Tensor, "q m"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Int[Tensor, "q m"]]:
         """(means, variances, where each candidate lies in them)."""
@@ -185,8 +179,6 @@ class AnalyticPlan(Plan):
 
 PRODUCTS = 6
 """Matrix products of the analytic rule (`analytic.Factors.moments`)."""
-SMALL_BYTES = 4 << 20
-"""Temporaries that the allocator keeps for reuse; larger ones are paged in anew each time."""
 CACHED_VARIANCE = 256 << 20
 """Largest array of item variances that a `topk` keeps, in bytes; beyond it they are made anew."""
 
@@ -198,12 +190,6 @@ def _single(items: Embedding) -> bool:
 def _float64(items: Gaussian) -> analytic.Side:
     """Variances in the embeddings' own precision, then widened: the same numbers on every path."""
     return items.mean.double(), analytic.variances(items).double()
-
-
-def _pairs(left: Gaussian, right: Gaussian) -> analytic.Side:
-    """(Δ, s) of paired items."""
-    (m1, v1), (m2, v2) = _float64(left), _float64(right)
-    return m1 - m2, v1 + v2
 
 
 def _rows(x: Float[Tensor, "n d"]) -> Array:

@@ -1,8 +1,8 @@
 """Plans: how a block of scores is computed for one call's queries and gallery.
 
-A `Plan` gives any block of exact scores, and the same numbers for a list of candidates.
-`PairsPlan` broadcasts a formula, `LiftedPlan` is one matrix product, `SquashedPlan` a monotone
-function of one, and `SampledPlan` one product over stacked samples; two families bring their own.
+A `Plan` gives any block of exact scores, and the same numbers for a list of candidates. `PairsPlan` broadcasts a
+formula, `LiftedPlan` is one matrix product, `SquashedPlan` a monotone function of one, and `SampledPlan` one product
+over stacked samples; two families bring their own.
 """
 
 from abc import ABC, abstractmethod
@@ -24,10 +24,9 @@ QUERY_ROWS = 1024
 """Queries in a block at the most; the gallery's part of a block grows to fill the cap."""
 CACHE_BYTES = 16 << 20
 """Temporaries of a step that several passes go over: small enough to stay near the cache."""
-
 COLUMNS = 48
-"""A product is given a multiple of so many columns: what is left over goes through other code of
-the libraries, which rounds otherwise, and equal items would differ by where they stand."""
+"""A product is given a multiple of so many columns: a remainder goes through other code of the libraries, which rounds
+otherwise, and equal items would differ by where they stand."""
 
 Side = Literal["query", "item"]
 Rows = slice | Int[Tensor, " n"]
@@ -60,19 +59,20 @@ class Lifted:
 
     def products(self, items: "Lifted") -> Float[Tensor, "q g"]:
         """All scores; those of equal items are equal."""
-        own = self.offset[:, None] + whole_columns(items.offset)
-        padded = torch.addmm(own, self.vectors, whole_columns(items.vectors).T)
+        offsets = self.offset[:, None] + whole_columns(items.offset)
+        padded = torch.addmm(offsets, self.vectors, whole_columns(items.vectors).T)
         return padded[:, : len(items.offset)]
 
 
 Formula = Callable[[Normal, Normal], Float[Tensor, "*n"]]
 Lift = Callable[[Normal, Side], Lifted]
 Squash = Callable[[Float[Tensor, "*n"]], Float[Tensor, "*n"]]
+Reduce = Callable[[sampled.Queries, sampled.Items], sampled.Pairs]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one gallery item and of one pair, read off the plan that computes a score.
+    """Cost of one gallery item and of one pair, read off the plan that computes a score.
 
     Paper: Table 1 (space). Differs: sampling stores J vectors per item, O(JN); J² is its work, not its space.
     """
@@ -118,23 +118,22 @@ class PairsPlan(Plan):
 
     def __init__(self, pairs: Formula, queries: Gaussian, gallery: Gaussian) -> None:
         super().__init__(queries, gallery)
-        self.pairs = pairs
+        self.pairs, self.left, self.right = pairs, queries, gallery
         self.bytes_per_pair = self.bytes_per_candidate = 8 * 8 * queries.dim
 
     def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """[q, 1, D] against [g, D]."""
-        left = normal(gaussian(self.queries)[rows])
-        return self.pairs(Normal(left.mean[:, None], left.log_sigma[:, None]), normal(gaussian(self.gallery)[columns]))
+        return self.pairs(self._column(rows), normal(self.right[columns]))
 
     def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """[q, 1, D] against the gathered [q, m, D]."""
-        left = normal(gaussian(self.queries)[rows])
-        right = normal(gaussian(self.gallery)[ids.reshape(-1)])
-        shape = (*ids.shape, right.mean.shape[-1])
-        return self.pairs(
-            Normal(left.mean[:, None], left.log_sigma[:, None]),
-            Normal(right.mean.reshape(shape), right.log_sigma.reshape(shape)),
-        )
+        right = normal(self.right[ids.reshape(-1)])
+        shape = (*ids.shape, self.right.dim)
+        return self.pairs(self._column(rows), Normal(right.mean.reshape(shape), right.log_sigma.reshape(shape)))
+
+    def _column(self, rows: Rows) -> Normal:
+        left = normal(self.left[rows])
+        return Normal(left.mean[:, None], left.log_sigma[:, None])
 
 
 class LiftedPlan(PairsPlan):
@@ -149,16 +148,16 @@ class LiftedPlan(PairsPlan):
 
     def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """One product in float64."""
-        left = self._lift(self.queries, rows, "query")
-        return left.products(self._lift(self.gallery, columns, "item"))
+        left = self._lift(self.left[rows], "query")
+        return left.products(self._lift(self.right[columns], "item"))
 
     @cached_property
     def _centre(self) -> Float[Tensor, " d"]:
         """A translation changes no score of this package and shrinks what cancels in products."""
-        return gaussian(self.gallery).mean.mean(0).double()
+        return self.right.mean.mean(0).double()
 
-    def _lift(self, items: Embedding, rows: Rows, side: Side) -> Lifted:
-        part = normal(gaussian(items)[rows])
+    def _lift(self, items: Gaussian, side: Side) -> Lifted:
+        part = normal(items)
         return self.lift(Normal(part.mean - self._centre, part.log_sigma), side)
 
 
@@ -184,22 +183,13 @@ class SampledPlan(Plan):
 
     lists: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        reduce: Callable[[Float[Tensor, "q j d"], Float[Tensor, "g k d"]], Float[Tensor, "q g"]],
-        queries: Embedding,
-        gallery: Embedding,
-        *,
-        samples: int,
-        seed: int,
-    ) -> None:
+    def __init__(self, reduce: Reduce, queries: Embedding, gallery: Embedding, *, samples: int, seed: int) -> None:
         super().__init__(queries, gallery)
         self.reduce, self.samples, self.seed = reduce, samples, seed
-        counts = [_points_each(items, samples) for items in (queries, gallery)]
-        self.numbers, self.work = counts[1] * gallery.dim, counts[0] * counts[1] * gallery.dim
-        self.bytes_per_pair = 16 * counts[0] * counts[1]
-        self.bytes_per_item = 24 * counts[1] * gallery.dim
-        self.bytes_per_query = 24 * counts[0] * queries.dim
+        j, k = (samples if isinstance(items, Gaussian) else items.x.shape[1] for items in (queries, gallery))
+        self.numbers, self.work = k * gallery.dim, j * k * gallery.dim
+        self.bytes_per_pair = 16 * j * k
+        self.bytes_per_item, self.bytes_per_query = 24 * k * gallery.dim, 24 * j * queries.dim
 
     def block(self, rows: Rows, columns: slice) -> Float[Tensor, "q g"]:
         """In strips of items that stay in the cache."""
@@ -216,11 +206,7 @@ class SampledPlan(Plan):
 
 
 def whole_columns(items: Float[Tensor, "g ..."]) -> Float[Tensor, "p ..."]:
-    """The items and as many zeros as a multiple of COLUMNS takes.
-
-    >>> whole_columns(torch.ones(50, 3)).shape
-    torch.Size([96, 3])
-    """
+    """The items, and zeros up to a multiple of COLUMNS."""
     missing = -len(items) % COLUMNS
     return torch.cat((items, items.new_zeros(missing, *items.shape[1:]))) if missing else items
 
@@ -246,9 +232,9 @@ def lift_expected(items: Normal, side: Side) -> Lifted:
     return lift_l2(items.mean, items.variance.sum(-1), side)
 
 
-def lift_l2(x: Float[Tensor, "n d"], own: Float[Tensor, " n"], side: Side) -> Lifted:
+def lift_l2(x: Float[Tensor, "n d"], offset: Float[Tensor, " n"], side: Side) -> Lifted:
     """The lift of −‖x₁−x₂‖² − own₁ − own₂."""
-    return Lifted(2 * x if side == "query" else x, -(x.square().sum(-1) + own))
+    return Lifted(2 * x if side == "query" else x, -(x.square().sum(-1) + offset))
 
 
 def single_points(items: Embedding) -> Gaussian:
@@ -266,24 +252,19 @@ def normal(items: Gaussian) -> Normal:
 def query_blocks(plan: Plan, memory_limit: int, *, whole_rows: bool) -> Iterator[slice]:
     """Few enough queries that a block fits; whole rows of results too when they are yielded."""
     total = len(plan.queries)
-    per_row = 8 * len(plan.gallery) if whole_rows else plan.bytes_per_pair
-    per_row += plan.bytes_per_query
+    per_row = plan.bytes_per_query + (8 * len(plan.gallery) if whole_rows else plan.bytes_per_pair)
     step = max(1, min(QUERY_ROWS, memory_limit // 4 // max(1, per_row)))
-    yield from (slice(i, min(total, i + step)) for i in range(0, total, step))
+    return (slice(i, min(total, i + step)) for i in range(0, total, step))
 
 
 def item_blocks(plan: Plan, rows: int, memory_limit: int) -> Iterator[slice]:
     """As many items as fit beside `rows` queries."""
     total = len(plan.gallery)
     step = max(1, memory_limit // 2 // (rows * plan.bytes_per_pair + plan.bytes_per_item))
-    yield from (slice(i, min(total, i + step)) for i in range(0, total, step))
+    return (slice(i, min(total, i + step)) for i in range(0, total, step))
 
 
 def gaussian(items: Embedding) -> Gaussian:
     """The items of a score that takes Gaussians only, which it has made sure of."""
     assert isinstance(items, Gaussian)
     return items
-
-
-def _points_each(items: Embedding, samples: int) -> int:
-    return samples if isinstance(items, Gaussian) else items.x.shape[1]

@@ -48,7 +48,7 @@ class SampledScore(Score, ABC):
         return SampledPlan(self.reduce, queries, gallery, samples=self.samples, seed=self.seed)
 
     @abstractmethod
-    def reduce(self, x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float[Tensor, "q g"]:
+    def reduce(self, x: sampled.Queries, y: sampled.Items) -> sampled.Pairs:
         """The scores of all pairs."""
 
 
@@ -60,7 +60,7 @@ class AverageDistance(SampledScore):
     Paper: Table 1, "Average L2". The released code has no such option (ERRATA 11).
     """
 
-    def reduce(self, x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float[Tensor, "q g"]:
+    def reduce(self, x: sampled.Queries, y: sampled.Items) -> sampled.Pairs:
         """The mean distance, negated."""
         return -sampled.mean_distance(x, y)
 
@@ -78,10 +78,10 @@ class NearestPoints(SampledScore):
         """The only pair is the nearest."""
         return MeanDistance()
 
-    def reduce(self, x: Float[Tensor, "q j d"], y: Float[Tensor, "g k d"]) -> Float[Tensor, "q g"]:
+    def reduce(self, x: sampled.Queries, y: sampled.Items) -> sampled.Pairs:
         """Points move to the middle of the items first, where products cancel least."""
         centre = y.mean((0, 1))
         left, right = ((side - centre).transpose(0, 1).flatten(0, 1) for side in (x, y))
-        own = left.square().sum(1, keepdim=True) + right.square().sum(1)
-        squares = torch.addmm(own, left, right.T, alpha=-2).clamp_min_(0)
+        norms = left.square().sum(1, keepdim=True) + right.square().sum(1)
+        squares = torch.addmm(norms, left, right.T, alpha=-2).clamp_min_(0)
         return -squares.view(x.shape[1], len(x), y.shape[1], len(y)).amin((0, 2))

@@ -1,9 +1,8 @@
 """The scan: the exact top k of a gallery without scoring everything.
 
-A scan gives every item a cheap single-precision key and scores the items with the best keys
-exactly. It accepts a query when a bound proves that no other item can be as good as the k-th;
-otherwise the list grows, in the end to all items. `Score.topk` uses a scan once, on a `Fixed`
-gallery; an index keeps one, and with it whatever was computed from items that stay.
+A scan gives every item a cheap single-precision key and scores the items with the best keys exactly. It accepts a query
+when a bound proves that no other item can be as good as the k-th; otherwise the list grows, in the end to all items.
+`Score.topk` uses a scan once, on a `Fixed` gallery; an index keeps one, and what it computed from items that stay.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int64, Shaped
+from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
 from pcme.embedding import Embedding
@@ -38,8 +37,10 @@ HALF_ULP = 2.0**-24
 Prepared = TypeVar("Prepared")
 Kept = TypeVar("Kept")
 MakePlan = Callable[[Embedding, Embedding], Plan]
-Accept = Callable[..., None]
-"""Takes queries [q], their best rows and scores [q,k], rows and scores of the list [q,w]."""
+Proven = tuple[
+    Int64[Tensor, " q"], Int64[Tensor, "q k"], Float[Tensor, "q k"], Int64[Tensor, "q w"], Float[Tensor, "q w"]
+]
+"""Queries, the rows and scores of their best items, and of all items on their lists."""
 
 
 class Scan(Generic[Prepared, Kept]):
@@ -85,17 +86,15 @@ class Scan(Generic[Prepared, Kept]):
         """The k best of these rows (ascending), or of all, for each query, with their pools."""
         self._follow()
         everything = np.arange(len(self.gallery.embedding)) if rows is None else rows
-        found: dict[int, TopK] = {}
-
-        def accept(queries: Int64[Tensor, " q"], *parts: Shaped[Tensor, "q _"]) -> None:
-            arrays = [part.numpy() for part in parts]
-            for query, best, top, pool, scores in zip(queries.tolist(), *arrays, strict=True):
-                found[query] = TopK(best, top, pool, scores, len(everything))
-
+        results: list[TopK | None] = [None] * len(queries)
         k, plan = min(k, len(everything)), self.plan(queries, self.gallery.embedding)
-        for query in self._shortlist(plan, queries, k, rows, MEMORY_LIMIT, accept).tolist():
-            found[query] = self.ranked(queries[query], everything, k, len(everything))
-        return [found[query] for query in range(len(queries))]
+        for proven in self._shortlist(plan, queries, k, rows, MEMORY_LIMIT):
+            for query, best, top, pool, pool_scores in zip(*(part.numpy() for part in proven), strict=True):
+                results[query] = TopK(best, top, pool, pool_scores, len(everything))
+        return [
+            result or self.ranked(queries[query], everything, k, len(everything))
+            for query, result in enumerate(results)
+        ]
 
     def ranking(
         self, queries: Embedding, k: int, *, memory_limit: int = MEMORY_LIMIT
@@ -104,19 +103,12 @@ class Scan(Generic[Prepared, Kept]):
         self._follow()
         ids = torch.empty((len(queries), k), dtype=torch.int64)
         scores = torch.empty((len(queries), k), dtype=queries.dtype)
-
-        def accept(
-            queries: Int64[Tensor, " q"],
-            best: Int64[Tensor, "q k"],
-            top: Float[Tensor, "q k"],
-            *pool: Shaped[Tensor, "q w"],
-        ) -> None:
-            ids[queries], scores[queries] = best, top
-
+        pending = torch.ones(len(queries), dtype=torch.bool)
         plan = self.plan(queries, self.gallery.embedding)
-        pending = self._shortlist(plan, queries, k, None, memory_limit, accept)
-        for some, count in _query_parts(plan, pending, memory_limit):
-            ids[some], scores[some] = _stream(plan, some, count, k, memory_limit)
+        for proven, best, top, *_ in self._shortlist(plan, queries, k, None, memory_limit):
+            ids[proven], scores[proven], pending[proven] = best, top, False
+        for rows, count in _query_parts(plan, pending.nonzero()[:, 0], memory_limit):
+            ids[rows], scores[rows] = _stream(plan, rows, count, k, memory_limit)
         return ids, scores
 
     def ranked(self, query: Embedding, rows: Int64[np.ndarray, " m"], k: int, searched: int) -> TopK:
@@ -130,7 +122,7 @@ class Scan(Generic[Prepared, Kept]):
         self._follow()
         whole = self.gallery.embedding
         items = (whole[torch.from_numpy(rows[i : i + SCORED])] for i in range(0, len(rows), SCORED))
-        parts = [score_one(self.plan(query, some)) for some in items]
+        parts = [score_one(self.plan(query, part)) for part in items]
         return torch.cat(parts) if parts else torch.empty(0, dtype=whole.dtype)
 
     def all_kept(self) -> list[Kept]:
@@ -143,28 +135,21 @@ class Scan(Generic[Prepared, Kept]):
         self._kept = {}
 
     def _shortlist(
-        self,
-        plan: Plan,
-        queries: Embedding,
-        k: int,
-        rows: Int64[np.ndarray, " m"] | None,
-        memory_limit: int,
-        accept: Accept,
-    ) -> Int64[Tensor, " p"]:
-        """Shortlist, re-rank and prove, with longer lists where unproven; the queries left over."""
+        self, plan: Plan, queries: Embedding, k: int, rows: Int64[np.ndarray, " m"] | None, memory_limit: int
+    ) -> Iterator[Proven]:
+        """Shortlist, re-rank and prove, with longer lists where unproven; in the end queries may be left over."""
         count = len(self.gallery.embedding) if rows is None else len(rows)
         pending, width = torch.arange(len(queries)), self.width(k)
         while len(pending) and count > DENSE and GROWTH * width <= count:
             unproven = []
-            for some in pending.split(QUERY_ROWS):
-                keys, ids = self._best_keys(queries[some], rows, width)
-                scores = _candidates(plan, some, ids, memory_limit)
+            for batch in pending.split(QUERY_ROWS):
+                keys, ids = self._best_keys(queries[batch], rows, width)
+                scores = _candidates(plan, batch, ids, memory_limit)
                 top, best = self.gallery.best(scores, ids, k)
-                proven = self._proven(queries[some], keys[:, -1], top[:, -1])
-                accept(*(each[proven] for each in (some, best, top, ids, scores)))
-                unproven.append(some[~proven])
+                proven = self._proven(queries[batch], keys[:, -1], top[:, -1])
+                yield batch[proven], best[proven], top[proven], ids[proven], scores[proven]
+                unproven.append(batch[~proven])
             pending, width = torch.cat(unproven), 4 * width
-        return pending
 
     def _proven(self, queries: Embedding, keys: Float[Tensor, " q"], least: Float[Tensor, " q"]) -> Bool[Tensor, " q"]:
         """Whether no item outside the list can even tie with the k-th; NaN proves nothing."""
@@ -186,8 +171,8 @@ class Scan(Generic[Prepared, Kept]):
                 keys = self.keys(prepared, whole[part], self._kept_of(block, whole), inner)
                 values = keys.cpu().numpy()
                 best.add(values if chosen is None else _only(values, chosen), part.start)
-        keys_found, ids = best.result()
-        return torch.from_numpy(keys_found), torch.from_numpy(ids)
+        best_keys, ids = best.result()
+        return torch.from_numpy(best_keys), torch.from_numpy(ids)
 
     def _kept_of(self, block: int, whole: Embedding) -> Kept:
         if block not in self._kept:
@@ -236,7 +221,7 @@ def _query_parts(plan: Plan, pending: Int64[Tensor, " p"], memory_limit: int) ->
         blocks = query_blocks(plan, memory_limit, whole_rows=False)
         yield from ((rows, rows.stop - rows.start) for rows in blocks)
     elif len(pending):
-        yield from ((some, len(some)) for some in pending.split(QUERY_ROWS))
+        yield from ((part, len(part)) for part in pending.split(QUERY_ROWS))
 
 
 def _stream(

@@ -1,0 +1,60 @@
+"""Divergences against their integrals and those of torch."""
+
+import math
+
+import pytest
+from torch.distributions import Independent, Normal, kl_divergence
+
+from pcme import scores
+from tests.scores.integrals import assert_is_integral, close, integral, log_density, swapped
+from tests.scores.worlds import assert_exact, clustered, facts, sides
+
+
+def kl(pair):
+    m1, s1, m2, s2 = pair
+
+    def integrand(x):
+        log_p, log_q = log_density(x, m1, s1), log_density(x, m2, s2)
+        return math.exp(log_p) * (log_p - log_q)
+
+    return -integral(integrand, (m1, s1, m1, s1))
+
+
+DEFINITIONS = {
+    "kl": kl,
+    "reverse_kl": lambda pair: kl(swapped(pair)),
+    "jeffreys": lambda pair: (kl(pair) + kl(swapped(pair))) / 2,
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_it_is_its_integral(name):
+    assert_is_integral(scores.create(name), DEFINITIONS[name])
+
+
+def independent(side, where):
+    """torch's distributions, [n, 1] or [n] with event [d]."""
+    return Independent(Normal(side.mean[where], side.log_sigma.exp()[where]), 1)
+
+
+def test_they_are_those_of_torch_distributions(wide_sides):
+    p, q = independent(wide_sides[0], (slice(None), None)), independent(wide_sides[1], (None, slice(None)))
+    there, back = kl_divergence(p, q), kl_divergence(q, p)
+    for name, expected in (("kl", there), ("reverse_kl", back), ("jeffreys", (there + back) / 2)):
+        close(scores.create(name)(*wide_sides), -expected)
+
+
+@pytest.mark.parametrize(("name", "symmetric"), [("kl", False), ("reverse_kl", False), ("jeffreys", True)])
+def test_facts(name, symmetric):
+    assert facts(scores.create(name)) == (symmetric, True, False, None, 0, False)
+    assert scores.create(name).cost(sides()[0]).numbers == 12
+
+
+def test_the_alias():
+    assert scores.create("js") == scores.create("jeffreys")
+    assert set(scores.registry.aliases().values()) <= set(scores.names())
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_top_k_is_exact(name):
+    assert_exact(scores.create(name), clustered(6, seed=7), clustered(6000, seed=0), 5)
