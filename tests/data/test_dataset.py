@@ -120,12 +120,6 @@ def test_files_are_stamped_by_size_and_time(tmp_path):
     assert files.load(0).size == (40, 40)
 
 
-def test_files_keep_to_their_limit(tmp_path):
-    picture(tmp_path / "a.png", size=(40, 40))
-    with pytest.raises(ImageError, match="40 x 40"):
-        Files(tmp_path, ["a.png"], max_pixels=1000).load(0)
-
-
 def test_a_subset_of_images_is_a_view(tmp_path):
     picture(tmp_path / "b.png", size=(5, 4))
     view = Subset(Files(tmp_path, ["a.png", "b.png"]), np.array([1]))

@@ -1,10 +1,10 @@
 """Problems: faults of a dataset, counted and named while loading continues.
 
-A loader never skips anything silently. It reports here what it cannot use, and its caller shows the
-summary at the end; with `strict` the first problem stops it.
+A loader skips nothing silently: it reports here what it cannot use, and its caller shows the summary at the end.
 """
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -68,10 +68,10 @@ class Problems:
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-        self._kept: dict[str, list[Problem]] = {}
+        self._counts: Counter[str] = Counter()
+        self._kept: defaultdict[str, list[Problem]] = defaultdict(list)
         self._seen: set[int] = set()
-        self._meanings: dict[str, str] = {}
+        self._meanings = dict(KINDS)
 
     def add(self, kind: str, where: str, detail: str, *, meaning: str | None = None) -> None:
         """Count one problem, once however often it is met; raise it if strict.
@@ -87,19 +87,17 @@ class Problems:
             if key in self._seen:
                 return
             self._seen.add(key)
-            self._meanings.setdefault(kind, KINDS.get(kind, meaning or ""))
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            kept = self._kept.setdefault(kind, [])
-            if len(kept) < KEPT:
-                kept.append(problem)
+            self._meanings.setdefault(kind, meaning or "")
+            self._counts[kind] += 1
+            if self._counts[kind] <= KEPT:
+                self._kept[kind].append(problem)
         if self.strict and kind not in NOTES:
             raise DataError(f"{problem} ({kind}). Fix or remove it, or run without --strict.")
 
     @property
     def counts(self) -> dict[str, int]:
         """How many problems of each kind, in the order of KINDS, then other kinds as they came."""
-        order = dict.fromkeys((*KINDS, *self._counts))
-        return {kind: self._counts[kind] for kind in order if kind in self._counts}
+        return {kind: self._counts[kind] for kind in self._meanings if kind in self._counts}
 
     def kept(self, kind: str) -> tuple[Problem, ...]:
         """The problems of one kind, by name: at most the first 1,000."""
@@ -110,7 +108,13 @@ class Problems:
 
     def summary(self, examples: int = 3) -> str:
         """The counts with a few examples each, for people; "" when nothing is wrong."""
-        return "\n".join(line for kind in self.counts for line in self._lines(kind, examples))
+        lines = []
+        for kind, count in self.counts.items():
+            lines.append(f"{kind}: {count:,} ({self._meanings[kind]})")
+            lines += [f"    {problem}" for problem in self.kept(kind)[:examples]]
+            if count > examples:
+                lines.append(f"    ... and {count - examples:,} more")
+        return "\n".join(lines)
 
     def record(self) -> dict[str, object]:
         """The counts and the kept problems, for JSON."""
@@ -118,11 +122,3 @@ class Problems:
             kind: {"count": count, "items": [asdict(problem) for problem in self.kept(kind)]}
             for kind, count in self.counts.items()
         }
-
-    def _lines(self, kind: str, examples: int) -> list[str]:
-        count, kept = self._counts[kind], self._kept[kind]
-        lines = [f"{kind}: {count:,} ({self._meanings[kind]})"]
-        lines += [f"    {problem}" for problem in kept[:examples]]
-        if count > examples:
-            lines.append(f"    ... and {count - examples:,} more")
-        return lines

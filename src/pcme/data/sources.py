@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.images.decoding import MAX_PIXELS, decode
+from pcme.data.images.decoding import decode
 
 
 class ImageSource(ABC):
@@ -51,7 +51,6 @@ class Files(ImageSource):
 
     root: Path
     names: Sequence[str]
-    max_pixels: int = MAX_PIXELS
 
     def __len__(self) -> int:
         return len(self.names)
@@ -62,7 +61,7 @@ class Files(ImageSource):
 
     def load(self, index: int) -> Image.Image:
         """The decoded file."""
-        return decode(self.path(index), max_pixels=self.max_pixels)
+        return decode(self.path(index))
 
     def stamp(self, index: int) -> str:
         """See `file_stamp`."""
@@ -73,34 +72,49 @@ class Files(ImageSource):
         return self.root / self.names[index]
 
 
+class _View(ImageSource):
+    """Images of another source; `_origin` is the index there."""
+
+    source: ImageSource
+
+    def _origin(self, index: int) -> int:
+        return index
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def id(self, index: int) -> str:
+        """The id in the source."""
+        return self.source.id(self._origin(index))
+
+    def load(self, index: int) -> Image.Image:
+        """The image."""
+        return self.source.load(self._origin(index))
+
+    def stamp(self, index: int) -> str:
+        """The stamp in the source."""
+        return self.source.stamp(self._origin(index))
+
+    def path(self, index: int) -> Path | None:
+        """The image's own file, where it has one."""
+        return self.source.path(self._origin(index))
+
+
 @dataclass(frozen=True)
-class Subset(ImageSource):
+class Subset(_View):
     """Some images of a source, in the order given."""
 
     source: ImageSource
     indices: Int64[np.ndarray, " n"]
 
+    def _origin(self, index: int) -> int:
+        return int(self.indices[index])
+
     def __len__(self) -> int:
         return len(self.indices)
 
-    def id(self, index: int) -> str:
-        """The id in the whole source."""
-        return self.source.id(int(self.indices[index]))
 
-    def load(self, index: int) -> Image.Image:
-        """The image."""
-        return self.source.load(int(self.indices[index]))
-
-    def stamp(self, index: int) -> str:
-        """The stamp in the whole source."""
-        return self.source.stamp(int(self.indices[index]))
-
-    def path(self, index: int) -> Path | None:
-        """The image's own file, where it has one."""
-        return self.source.path(int(self.indices[index]))
-
-
-class CachedImages(ImageSource):
+class CachedImages(_View):
     """A source whose images are read, or drawn, once: kept in memory up to `limit` bytes.
 
     Thread-safe: two threads that ask for the same image at once may both read it.
@@ -108,32 +122,15 @@ class CachedImages(ImageSource):
 
     def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
         self.source, self.limit = source, limit
-        self._kept: dict[int, Image.Image] = {}
+        self._images: dict[int, Image.Image] = {}
         self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def id(self, index: int) -> str:
-        """The id in the source."""
-        return self.source.id(index)
 
     def load(self, index: int) -> Image.Image:
         """The image, shared by all callers: do not change it."""
-        kept = self._kept.get(index)
-        if kept is not None:
-            return kept
-        image = self.source.load(index)
-        size = 4 * image.width * image.height  # Pillow keeps four bytes per pixel
-        if self._bytes + size <= self.limit:
-            self._bytes += size
-            self._kept[index] = image
+        if (image := self._images.get(index)) is None:
+            image = self.source.load(index)
+            size = 4 * image.width * image.height  # Pillow keeps four bytes per pixel
+            if self._bytes + size <= self.limit:
+                self._bytes += size
+                self._images[index] = image
         return image
-
-    def stamp(self, index: int) -> str:
-        """The stamp in the source."""
-        return self.source.stamp(index)
-
-    def path(self, index: int) -> Path | None:
-        """The image's own file, where it has one."""
-        return self.source.path(index)

@@ -100,7 +100,7 @@ def test_what_is_wrong_is_reported_once(tmp_path):
 def test_what_cannot_be_split_is_explained(tmp_path):
     with pytest.raises(ConfigError, match='no split "train", it has one, two'):
         Own(table(tmp_path / "a", splits=("one", "two"))).load("train")
-    with pytest.raises(DataError, match="1 usable image"):
+    with pytest.raises(DataError, match="got 1"):
         Own(table(tmp_path / "b", count=1)).load("val")
     with pytest.raises(ConfigError, match='no split "dev"'):
         Own(table(tmp_path / "c")).load("dev")

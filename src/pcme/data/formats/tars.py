@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.images.decoding import MAX_PIXELS, ImageError, decode
+from pcme.data.images.decoding import ImageError, decode
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource, file_stamp
 from pcme.data.text_files import printable
@@ -34,7 +34,6 @@ class Members(ImageSource):
     shards: Sequence[Path]
     names: Sequence[str]
     places: Int64[np.ndarray, "n 3"]
-    max_pixels: int = MAX_PIXELS
 
     def __len__(self) -> int:
         return len(self.names)
@@ -45,7 +44,7 @@ class Members(ImageSource):
 
     def load(self, index: int) -> Image.Image:
         """The decoded member."""
-        return decode(self.read(index), max_pixels=self.max_pixels)
+        return decode(self.read(index))
 
     def stamp(self, index: int) -> str:
         """The stamp of the tar, and the place in it; "missing" without the tar."""
