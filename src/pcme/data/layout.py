@@ -73,10 +73,9 @@ registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.dat
 
 def recognised(path: Path, **params: object) -> Dataset:
     """The dataset that lies in a folder, or file, recognised by its layout."""
-    names = registry.names()
-    for name in sorted(names, key=lambda name: (registry.get(name).rank, name)):
-        cls = registry.get(name)
-        if cls.layout and cls.recognises(path):
+    layouts = {name: cls for name in registry.names() if (cls := registry.get(name)).layout}
+    for name in sorted(layouts, key=lambda name: (layouts[name].rank, name)):
+        if layouts[name].recognises(path):
             return registry.create(name, **{**params, "root": path})
-    layouts = "\n".join(f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout)
-    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")
+    known = "\n".join(f"  {name}: {cls.layout}" for name, cls in layouts.items())
+    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{known}")

@@ -1,8 +1,4 @@
-"""Records: from listed images and captions to a CaptionDataset, with the checks of all layouts.
-
-A layout turns its files into `Record`s, one per image. `assemble` leaves out unusable ones, reports
-them, and builds the split.
-"""
+"""Records: from listed images and captions to a CaptionDataset, with the checks of all layouts."""
 
 import os
 import re
@@ -62,12 +58,9 @@ def assemble(
     labels are numbered in sorted order of their names, or in the order of `label_names`. With
     `match="class"` a caption matches all images of its class, and images without one are left out.
     """
-    check_match(match)
-    usable = [
-        kept
-        for record in _distinct(records, match, problems)
-        if (kept := _usable(record, captions_per_image, problems)) is not None
-    ]
+    if match not in ("image", "class"):
+        raise ConfigError(f'match: must be "image" or "class", got "{match}".')
+    usable = list(_usable(records, match, captions_per_image, problems))
     images = source([record.image for record in usable])
     if need_images:
         usable = [usable[index] for index in _found(images, problems)]
@@ -77,14 +70,19 @@ def assemble(
             f"{name}/{split}: nothing that can be used, {problems.summary() or 'no records'}. "
             "Check that the folder holds the images and the captions it lists."
         )
-    made = _built(name, split, usable, images, label_names)
-    return made.matching_class() if match == "class" else made
-
-
-def check_match(match: str) -> None:
-    """Refuse a `match` that is not one of Match."""
-    if match not in ("image", "class"):
-        raise ConfigError(f'match: must be "image" or "class", got "{match}".')
+    metadata = [record.metadata for record in usable]
+    dataset = CaptionDataset.by_image(
+        name,
+        split,
+        images,
+        tuple(text for record in usable for text in record.captions),
+        np.repeat(np.arange(len(usable)), [len(record.captions) for record in usable]),
+        caption_ids=tuple(ident for record in usable for ident in record.caption_ids),
+        classes=_classes(usable),
+        labels=_labels(usable, label_names),
+        metadata=metadata if any(metadata) else None,
+    )
+    return dataset.matching_class() if match == "class" else dataset
 
 
 def as_captions(value: object) -> list[str] | None:
@@ -116,7 +114,8 @@ def as_name(value: Any) -> str | None:  # noqa: ANN401 - a cell of a table is an
     return printable(str(int(value) if whole else value).strip()) or None
 
 
-def _distinct(records: Iterable[Record], match: Match, problems: Problems) -> Iterator[Record]:
+def _usable(records: Iterable[Record], match: Match, limit: int | None, problems: Problems) -> Iterator[Record]:
+    """The first record of each image, with its usable captions, at most `limit`."""
     seen: set[str] = set()
     for record in records:
         shown = printable(record.image)
@@ -128,22 +127,21 @@ def _distinct(records: Iterable[Record], match: Match, problems: Problems) -> It
             problems.add("duplicate-id", record.image, "listed more than once")
         else:
             seen.add(record.image)
-            yield record
+            captions = _captions(record, problems)
+            if not captions:
+                problems.add("image-without-captions", record.image, "no usable caption")
+                continue
+            if limit is not None and len(captions) > limit:
+                problems.add("caption-surplus", record.image, f"{len(captions)} captions, {limit} kept")
+            ids, texts = zip(*captions[:limit], strict=True)
+            yield replace(record, captions=texts, caption_ids=ids)
 
 
-def _usable(record: Record, limit: int | None, problems: Problems) -> Record | None:
-    texts, ids = [], []
-    for number, raw in enumerate(record.captions):
-        where = f"{record.image}#{number}"
-        if (text := caption_text(raw, where, problems)) is not None:
-            texts.append(text)
-            ids.append(record.caption_ids[number] if record.caption_ids else where)
-    if not texts:
-        problems.add("image-without-captions", record.image, "no usable caption")
-        return None
-    if limit is not None and len(texts) > limit:
-        problems.add("caption-surplus", record.image, f"{len(texts)} captions, {limit} kept")
-    return replace(record, captions=texts[:limit], caption_ids=ids[:limit])
+def _captions(record: Record, problems: Problems) -> list[tuple[str, str]]:
+    """(id, text) of the captions that have words."""
+    ids = record.caption_ids or [f"{record.image}#{number}" for number in range(len(record.captions))]
+    texts = (caption_text(raw, f"{record.image}#{n}", problems) for n, raw in enumerate(record.captions))
+    return [(ident, text) for ident, text in zip(ids, texts, strict=True) if text is not None]
 
 
 def _found(images: ImageSource, problems: Problems) -> Iterator[int]:
@@ -169,23 +167,6 @@ def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
         return "image-missing", f"no file in {where}"
     # Opening a pipe or a device could wait for ever.
     return None if stat.S_ISREG(mode) else ("image-unreadable", "not a regular file")
-
-
-def _built(
-    name: str, split: str, records: Sequence[Record], images: ImageSource, label_names: Sequence[str] | None
-) -> CaptionDataset:
-    metadata = [record.metadata for record in records]
-    return CaptionDataset.by_image(
-        name,
-        split,
-        images,
-        tuple(text for record in records for text in record.captions),
-        np.repeat(np.arange(len(records)), [len(record.captions) for record in records]),
-        caption_ids=tuple(ident for record in records for ident in record.caption_ids),
-        classes=_classes(records),
-        labels=_labels(records, label_names),
-        metadata=metadata if any(metadata) else None,
-    )
 
 
 def _classes(records: Sequence[Record]) -> NamedValues | None:

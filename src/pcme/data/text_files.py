@@ -68,6 +68,24 @@ def text_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[tu
             yield where, decoded(line, where, problems).rstrip("\r\n")
 
 
+def filled_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[str]:
+    """The lines of a text file that are not blank, without the spaces around them."""
+    return (text for _, line in text_lines(path, problems, name=name) if (text := line.strip()))
+
+
+def json_object(text: str, where: str, problems: Problems) -> dict[str, Any] | None:
+    """The object that a text holds; None, and a problem, when it holds none."""
+    try:
+        value = json.loads(text)
+        fault = "not a JSON object"
+    except (ValueError, RecursionError) as error:
+        value, fault = None, f"not JSON: {error}"
+    if isinstance(value, dict):
+        return value
+    problems.add("row-malformed", where, fault)
+    return None
+
+
 def json_document(path: Path) -> Any:  # noqa: ANN401 - a JSON document is anything
     """The contents of a .json or .json.gz file; a FormatError when it is not JSON."""
     opened = gzip.open if path.suffix == ".gz" else open

@@ -18,7 +18,6 @@ from pcme.data.formats.shards import Shards
 from pcme.data.images.decoding import ImageError
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
-from tests.helpers import unless_annotations_are_enforced
 
 
 def picture(shade=0, kind="JPEG"):
@@ -467,9 +466,3 @@ def test_a_tar_of_images_alone_does_not_make_a_folder_of_shards(tmp_path):
     (tmp_path / "captions.csv").write_text("image,caption\na.jpg,x\n")
     assert not Shards.recognises(tmp_path)
     assert type(find(tmp_path)).__name__ == "Table"
-
-
-@unless_annotations_are_enforced
-def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
-        Shards(tmp_path, match="clas")

@@ -9,7 +9,6 @@ from pcme.data import find
 from pcme.data.formats.sidecar import Sidecar
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError
-from tests.helpers import unless_annotations_are_enforced
 
 
 def put(root, name, captions=None, *, shade=0):
@@ -224,9 +223,3 @@ def test_some_other_table_beside_the_images_changes_nothing(tmp_path):
     put(tmp_path, "a.jpg", "x")
     (tmp_path / "prices.csv").write_text("item,price\nx,3\n")
     assert find(tmp_path) == Sidecar(tmp_path)
-
-
-@unless_annotations_are_enforced
-def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
-        Sidecar(tmp_path, match="clas")

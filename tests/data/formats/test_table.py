@@ -15,7 +15,6 @@ from pcme.data.formats.table import Table
 from pcme.data.problems import Problems
 from pcme.data.text_files import text_lines
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
-from tests.helpers import unless_annotations_are_enforced
 
 ROWS = [
     {"image": "a.jpg", "caption": "a wren", "split": "train", "class": "wren", "labels": "x;y"},
@@ -493,9 +492,3 @@ def test_a_folder_with_some_other_table_is_not(folder):
     assert not Table.recognises(folder / "a.jpg")
     with pytest.raises(ConfigError, match=r"table: captions\.csv"):
         find(folder)
-
-
-@unless_annotations_are_enforced
-def test_an_unknown_way_to_match_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match=r'match: .* got "clas"'):
-        Table(tmp_path, match="clas")

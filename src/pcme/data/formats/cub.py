@@ -25,18 +25,16 @@ from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
-from pcme.data.text_files import text_lines
+from pcme.data.text_files import filled_lines
 from pcme.errors import FormatError
 
-_CLASS_LISTS = MappingProxyType(
-    {
-        "train": "trainvalclasses.txt",
-        "test": "testclasses.txt",
-        "seen": "trainvalclasses.txt",
-        **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
-        **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
-    }
-)
+_CLASS_LISTS = {
+    "train": "trainvalclasses.txt",
+    "test": "testclasses.txt",
+    "seen": "trainvalclasses.txt",
+    **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
+    **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
+}
 _SEEN_TEST = "seen_test_images.txt"
 
 
@@ -71,10 +69,8 @@ class CUB(Dataset):
                 "the files of the zero-shot splits of Xian et al. into splits/."
             )
         self.checked_split(split)
-        records = self._records(split, problems)
-        images = self.root / "images"
-        made = assemble("cub", split, records, lambda names: Files(images, names), problems)
-        return made.matching_class()
+        records, images = self._records(split, problems), self.root / "images"
+        return assemble("cub", split, records, lambda names: Files(images, names), problems).matching_class()
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
         classes = self._here(self._lines(_CLASS_LISTS[split], problems), problems)
@@ -94,23 +90,19 @@ class CUB(Dataset):
     def _listing(self, problems: Problems) -> list[str]:
         index = self.root / "images.txt"
         if index.is_file():
-            lines = (line.split(maxsplit=1) for _, line in text_lines(index, problems))
-            return [parts[1] for parts in lines if len(parts) == 2]
+            return [line.split(maxsplit=1)[-1] for line in filled_lines(index, problems)]
         folder = self.root / "images"
         return sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*.jpg"))
 
     def _captions(self, name: str, problems: Problems) -> list[str]:
         path = (self.root / "text_c10" / name).with_suffix(".txt")
-        if not path.is_file():
-            return []
-        lines = (line for _, line in text_lines(path, problems))
-        return [line for line in lines if line.strip()]
+        return list(filled_lines(path, problems)) if path.is_file() else []
 
     def _lines(self, file: str, problems: Problems) -> list[str]:
         path = self._list(file)
         if not path.is_file():
             raise FormatError(f"{path}: is missing, one of the files of the zero-shot splits.")
-        return [line.strip() for _, line in text_lines(path, problems) if line.strip()]
+        return list(filled_lines(path, problems))
 
     def _list(self, file: str) -> Path:
         inner = self.root / "splits" / file

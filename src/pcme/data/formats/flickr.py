@@ -10,32 +10,34 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
+from pcme.data.formats.karpathy import karpathy_records, located
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
-from pcme.data.text_files import text_lines
+from pcme.data.text_files import filled_lines, text_lines
 
 
 @dataclass(frozen=True)
 class _Flickr(Dataset):
     tokens: ClassVar[str]
-    karpathy: ClassVar[str]
-    lists: ClassVar[Mapping[str, str]]
-    folders: ClassVar[tuple[str, ...]]
+    """The name of the token file."""
+    lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """{split: list of its images}."""
+    places: ClassVar[tuple[str, ...]]
+    """Where the images may lie."""
 
     root: Path
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
         """A folder with the token file or Karpathy's file."""
-        return (root / cls.tokens).is_file() or (root / cls.karpathy).is_file()
+        return (root / cls.tokens).is_file() or cls._karpathy(root).is_file()
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Karpathy's three; otherwise those that have a list, or "all" without any."""
-        if (self.root / self.karpathy).is_file():
+        if self._karpathy(self.root).is_file():
             return ("train", "val", "test")
         listed = [split for split, name in self.lists.items() if (self.root / name).is_file()]
         return tuple(listed) or ("all",)
@@ -43,30 +45,23 @@ class _Flickr(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of its list."""
         self.checked_split(split)
-        karpathy = self.root / self.karpathy
-        if karpathy.is_file():
-            records = self._karpathy_records(karpathy, split, problems)
-        else:
-            records = self._listed_records(split, problems)
-        name = type(self).__name__.lower()
-        return assemble(name, split, records, lambda names: Files(self.root, names), problems)
+        karpathy = self._karpathy(self.root)
+        listed = karpathy_records(karpathy, split, problems) if karpathy.is_file() else self._listed(split, problems)
+        records = located(listed, self.root, self.places)
+        return assemble(self._name(), split, records, lambda names: Files(self.root, names), problems)
 
-    def _karpathy_records(self, path: Path, split: str, problems: Problems) -> Iterator[Record]:
-        patterns = [f"{folder}{{filename}}" for folder in self.folders]
-        entries = karpathy_images(path, split, problems)
-        place = first_found(self.root, (list(spelled(entry, patterns)) for entry in entries))
-        for entry in entries:
-            yield karpathy_record(entry, next(spelled(entry, patterns[place:])), None)
-
-    def _listed_records(self, split: str, problems: Problems) -> Iterator[Record]:
+    def _listed(self, split: str, problems: Problems) -> Iterator[Record]:
         captions = _tokens(self.root / self.tokens, problems)
-        names = list(captions)
-        if split != "all":
-            lines = text_lines(self.root / self.lists[split], problems)
-            names = [line.strip() for _, line in lines if line.strip()]
-        place = first_found(self.root, ([f + name for f in self.folders] for name in names))
-        for name in names:
-            yield Record(f"{self.folders[place]}{name}", captions.get(name, []))
+        names = captions if split == "all" else filled_lines(self.root / self.lists[split], problems)
+        return (Record(name, captions.get(name, [])) for name in names)
+
+    @classmethod
+    def _karpathy(cls, root: Path) -> Path:
+        return root / f"dataset_{cls._name()}.json"
+
+    @classmethod
+    def _name(cls) -> str:
+        return cls.__name__.lower()
 
 
 @registry.register("flickr8k")
@@ -82,11 +77,10 @@ class Flickr8k(_Flickr):
         {"train": 6_000, "dev": 1_000, "val": 1_000, "test": 1_000}
     )
     tokens: ClassVar[str] = "Flickr8k.token.txt"
-    karpathy: ClassVar[str] = "dataset_flickr8k.json"
     lists: ClassVar[Mapping[str, str]] = MappingProxyType(
         {split: f"Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")}
     )
-    folders: ClassVar[tuple[str, ...]] = ("images/", "Flicker8k_Dataset/", "Flickr8k_Dataset/", "")
+    places = ("images/{path}", "Flicker8k_Dataset/{path}", "Flickr8k_Dataset/{path}", "{path}")
 
 
 @registry.register("flickr30k")
@@ -102,9 +96,7 @@ class Flickr30k(_Flickr):
         {"train": 29_000, "val": 1_014, "test": 1_000, "all": 31_783}
     )
     tokens: ClassVar[str] = "results_20130124.token"
-    karpathy: ClassVar[str] = "dataset_flickr30k.json"
-    lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    folders: ClassVar[tuple[str, ...]] = ("flickr30k-images/", "flickr30k_images/", "images/", "")
+    places = ("flickr30k-images/{path}", "flickr30k_images/{path}", "images/{path}", "{path}")
 
 
 def _tokens(path: Path, problems: Problems) -> dict[str, list[str]]:

@@ -2,7 +2,6 @@
 
 import codecs
 import csv
-import json
 import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pcme.data.problems import Problems
-from pcme.data.text_files import MAX_LINE, text_lines
+from pcme.data.text_files import MAX_LINE, json_object, text_lines
 from pcme.errors import DataError, FormatError
 
 Row = Mapping[str, Any]
@@ -50,15 +49,8 @@ def read_rows(path: Path, problems: Problems, *, only: Sequence[str] | None = No
 
 def _jsonl_rows(path: Path, problems: Problems) -> Rows:
     for where, line in _utf8_lines(path, problems):
-        try:
-            row = json.loads(line or "null")
-            fault = "not a JSON object"
-        except (ValueError, RecursionError) as error:
-            row, fault = None, f"not JSON: {error}"
-        if isinstance(row, dict):
+        if line.strip() and (row := json_object(line, where, problems)) is not None:
             yield where, row
-        elif line.strip():
-            problems.add("row-malformed", where, fault)
 
 
 def _csv_rows(path: Path, problems: Problems) -> Rows:

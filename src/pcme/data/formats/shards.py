@@ -23,17 +23,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.tars import Members, Parts, index_tar, read_at
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import (
-    IMAGE_SUFFIXES,
-    SPLIT_NAMES,
-    Match,
-    Record,
-    as_captions,
-    as_labels,
-    as_name,
-    assemble,
-    check_match,
-)
+from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, as_captions, as_labels, as_name, assemble
 from pcme.data.text_files import MAX_LINE, decoded
 from pcme.errors import ConfigError, FormatError
 
@@ -58,9 +48,6 @@ class Shards(Dataset):
 
     root: Path
     match: Match = "image"
-
-    def __post_init__(self) -> None:
-        check_match(self.match)
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import ClassVar
 from pcme.data.dataset import CaptionDataset
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble, check_match
+from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble
 from pcme.data.sources import Files
 from pcme.data.text_files import inside, printable, text_lines
 
@@ -37,9 +37,6 @@ class Sidecar(Dataset):
     root: Path
     match: Match = "image"
     classes: bool = False
-
-    def __post_init__(self) -> None:
-        check_match(self.match)
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

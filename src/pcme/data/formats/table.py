@@ -20,7 +20,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.rows import Row, column_names, listed, read_rows
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import Match, Record, as_captions, as_labels, as_name, assemble, check_match
+from pcme.data.records import Match, Record, as_captions, as_labels, as_name, assemble
 from pcme.data.sources import Files
 from pcme.data.text_files import inside, printable
 from pcme.errors import DataError, FormatError, PcmeError
@@ -51,9 +51,6 @@ class Table(Dataset):
     image_column: str = "image"
     caption_column: str = "caption"
     match: Match = "image"
-
-    def __post_init__(self) -> None:
-        check_match(self.match)
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
