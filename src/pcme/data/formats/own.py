@@ -1,8 +1,4 @@
-"""Own: your folder in any known layout; a validation split is held out where it has none.
-
-Where the folder has no split of that kind, a share of its training images is held back: the same
-ones in every run, so that runs can be compared.
-"""
+"""Own: your folder in any known layout; without a validation split, the same images are held out in every run."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,17 +40,16 @@ class Own(Dataset):
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split; images held back for validation are not in train."""
-        inner = self._inner
-        given = next((name for name in _VALIDATION if name in inner.splits), None)
         self.checked_split(split)
-        if split == "val" and given is not None:
-            return inner.load(given, problems)
+        inner = self._inner
+        validation = next((name for name in _VALIDATION if name in inner.splits), None)
+        if split == "val" and validation:
+            return inner.load(validation, problems)
         if split not in ("train", "val"):
             return inner.load(split, problems)
-        # Both parts are read from the same list: what is wrong with it is said once.
-        noted = problems if split == "train" else None
-        whole = inner.load(self._source(inner), noted)
-        if given is not None:
+        # Both parts are read from the same list: its problems are reported once.
+        whole = inner.load(self._source(inner), problems if split == "train" else None)
+        if validation:
             return whole
         train, val = whole.divided(self.share, seed=self.seed)
         return val if split == "val" else replace(train, split="train")
@@ -67,7 +62,5 @@ class Own(Dataset):
         for name in ("train", _WHOLE):
             if name in inner.splits:
                 return name
-        raise ConfigError(
-            f'{self.root}: no split "train", it has {", ".join(inner.splits)}. Call one of them '
-            "train, or leave the splits out."
-        )
+        known = ", ".join(inner.splits)
+        raise ConfigError(f'{self.root}: no split "train", it has {known}. Name one train, or leave the splits out.')

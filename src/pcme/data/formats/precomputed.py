@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.arrays import VectorFile
+from pcme.data.arrays import VectorFile, mapped_array
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
 from pcme.data.layout import Dataset, registry
@@ -83,17 +83,15 @@ class Precomputed(Dataset):
 
 def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]:
     path = folder / "owners.npy"
-    if not path.exists():
-        if images != captions:
-            raise DataError(
-                f"{folder}: owners.npy is missing, {images:,} images and {captions:,} captions. "
-                "Add it, to say which belong together."
-            )
-        return np.arange(images)
-    try:
-        owners = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
+    if path.exists():
+        owners = mapped_array(path)
+    elif images == captions:
+        owners = np.arange(images)
+    else:
+        raise DataError(
+            f"{folder}: owners.npy is missing, {images:,} images and {captions:,} captions. "
+            "Add it, to say which belong together."
+        )
     if owners.shape != (captions,) or owners.dtype.kind not in "iu":
         raise FormatError(
             f"{path}: must hold {captions:,} integers, one per caption, got {owners.dtype} {list(owners.shape)}."
@@ -102,7 +100,7 @@ def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]
         raise FormatError(
             f"{path}: must name images from 0 to {images - 1:,}, got {owners.min():,} to {owners.max():,}."
         )
-    return np.asarray(owners, np.int64)
+    return np.array(owners, np.int64)
 
 
 def _texts(folder: Path, count: int) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """Sidecar: a person's own images, each with its captions in a text file beside it.
 
-`wren.jpg` and `wren.txt`, one caption per line; blank lines are skipped. Folders may be nested.
-When all images lie in folders called train, val, test ... at the top, these are the splits.
-Hidden files are ignored, and links to folders are not followed: a loop of links would never end.
+`wren.jpg` and `wren.txt`, one caption per line. Folders may be nested. When all images lie in folders called train,
+val, test ... at the top, these are the splits. Hidden files are ignored, and links to folders are not followed.
 """
 
 import os
@@ -17,7 +16,7 @@ from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble
 from pcme.data.sources import Files
-from pcme.data.text_files import inside, printable, text_lines
+from pcme.data.text_files import filled_lines, inside, printable
 
 _CAPTIONS = 1000  # captions of one image that are read: a longer file is something else
 _PROBED = 1000  # folders read before a tree counts as one without captioned images
@@ -65,7 +64,7 @@ class Sidecar(Dataset):
                 class_name = folder.class_name(split) if by_folder else None
                 yield from folder.records(Path(self.root), class_name, problems)
             elif folder.top not in SPLIT_NAMES:
-                _report_orphans(folder, folder.texts, problems)
+                folder.report_orphans(problems)
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,11 @@ class _Folder:
             else:
                 captions = _captions(root, self.name(text), problems) if text else []
                 yield Record(placed, captions, class_name=class_name)
-        _report_orphans(self, self.texts.keys() - map(_stem, self.images), problems)
+        self.report_orphans(problems)
+
+    def report_orphans(self, problems: Problems) -> None:
+        for stem in sorted(self.texts.keys() - map(_stem, self.images)):
+            problems.add("image-missing", self.name(self.texts[stem]), "no image of that name")
 
 
 def _folders(root: Path, problems: Problems) -> Iterator[_Folder]:
@@ -120,13 +123,11 @@ def _folders(root: Path, problems: Problems) -> Iterator[_Folder]:
 
 def _visible(names: Iterable[str], problems: Problems) -> list[str]:
     """The names that are not hidden, sorted; one that is not UTF-8 could not be shown or stored."""
-    kept = []
-    for name in sorted(name for name in names if not name.startswith(".")):
-        if name == printable(name):
-            kept.append(name)
-        else:
+    visible = sorted(name for name in names if not name.startswith("."))
+    for name in visible:
+        if name != printable(name):
             problems.add("row-malformed", printable(name), "a name that is not UTF-8")
-    return kept
+    return [name for name in visible if name == printable(name)]
 
 
 def _stem(name: str) -> str:
@@ -143,16 +144,10 @@ def _captions(root: Path, name: str, problems: Problems) -> list[str]:
         problems.add("row-malformed", name, "not a regular file of this folder")
         return []
     try:
-        lines = (line for _, line in text_lines(root / name, problems, name=name) if line.strip())
-        captions = list(islice(lines, _CAPTIONS + 1))
+        captions = list(islice(filled_lines(root / name, problems, name=name), _CAPTIONS + 1))
     except OSError as error:
         problems.add("row-malformed", name, f"cannot be read: {error.strerror}")
         return []
     if len(captions) > _CAPTIONS:
         problems.add("caption-surplus", name, f"over {_CAPTIONS:,} captions")
     return captions[:_CAPTIONS]
-
-
-def _report_orphans(folder: _Folder, stems: Iterable[str], problems: Problems) -> None:
-    for stem in sorted(stems):
-        problems.add("image-missing", folder.name(folder.texts[stem]), "no image of that name")
