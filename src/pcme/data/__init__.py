@@ -29,11 +29,7 @@ def names() -> list[str]:
 
 
 def find(name_or_path: str | Path, **params: object) -> Dataset:
-    """Find a dataset by its name, such as "aviary" or "cub", or by a folder of a known layout.
-
-    A name that needs files is looked for in the folder of that name below $PCME_DATA. `params` are
-    further fields of the dataset.
-    """
+    """Find a dataset by its name, with its files in the folder of that name below $PCME_DATA, or by its folder."""
     name, path = str(name_or_path), Path(name_or_path)
     try:
         cls = registry.get(name)

@@ -3,9 +3,7 @@
 One rule gives the ground truth of every dataset: *a caption matches every image that satisfies all it says*. A row of
 `facts` is true of an image; a row of `said` holds a caption's statements, with UNSAID where it is silent. In COCO a
 caption says one thing, "I was written for image 17"; in CUB, "this is a Laysan albatross"; in Aviary, up to eight
-attributes. Losses, metrics and analyses ask `matches`; none assumes that caption i belongs to image i.
-
-Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
+attributes. Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
 """
 
 import itertools

@@ -49,10 +49,7 @@ class Dataset(ABC):
         return False
 
     def with_missing(self) -> "Dataset":
-        """The same dataset, images that are not there included, where it can be read so.
-
-        For looking at what is listed: a missing image becomes an ImageError when it is loaded.
-        """
+        """The same dataset with missing images, where it can be read so; to load one is an ImageError."""
         return self
 
     def checked_split(self, split: str) -> str:

@@ -76,8 +76,7 @@ class Problems:
     def add(self, kind: str, where: str, detail: str, *, meaning: str | None = None) -> None:
         """Count one problem, once however often it is met; raise it if strict.
 
-        A layout outside this package may report kinds of its own: `meaning` says what such a kind
-        is and what is done about it, as KINDS does for the others.
+        A kind that is not in KINDS, as of a layout outside this package, needs its `meaning`.
         """
         if kind not in KINDS and meaning is None:
             raise ValueError(f"unknown kind of problem {kind!r}. Give its meaning.")

@@ -53,10 +53,9 @@ def assemble(
 ) -> CaptionDataset:
     """Build a split from records; unusable ones are left out and reported.
 
-    `source` makes the images of these names. `captions_per_image` keeps the first so many.
-    `need_images=False` keeps captions whose image is missing, for work on text alone. Classes and
-    labels are numbered in sorted order of their names, or in the order of `label_names`. With
-    `match="class"` a caption matches all images of its class, and images without one are left out.
+    `source` makes the images of these names. `captions_per_image` keeps the first so many. `need_images=False` keeps
+    captions whose image is missing. Classes and labels are numbered in the order of their names, or of `label_names`.
+    With `match="class"` a caption matches all images of its class, and images without one are left out.
     """
     if match not in ("image", "class"):
         raise ConfigError(f'match: must be "image" or "class", got "{match}".')

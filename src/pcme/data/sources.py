@@ -45,19 +45,25 @@ def file_stamp(path: Path) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}"
 
 
-@dataclass(frozen=True)
-class Files(ImageSource):
-    """Image files below a folder, by their names relative to it."""
+class NamedImages(ImageSource):
+    """Images with a name each."""
 
-    root: Path
     names: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.names)
 
     def id(self, index: int) -> str:
-        """The name relative to the folder."""
+        """The name."""
         return self.names[index]
+
+
+@dataclass(frozen=True)
+class Files(NamedImages):
+    """Image files below a folder, by their names relative to it."""
+
+    root: Path
+    names: Sequence[str]
 
     def load(self, index: int) -> Image.Image:
         """The decoded file."""

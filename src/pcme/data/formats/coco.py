@@ -1,14 +1,8 @@
-"""COCO Captions: the Karpathy splits, or the official annotation files as they are.
+"""COCO Captions: the Karpathy splits, or without `dataset_coco.json` the official ones of the annotation files.
 
-With `dataset_coco.json` the splits are the protocol's: train (with restval) 113,287 images, val and test 5,000 each.
-Without it they are the official ones, as far as their files are there. Five captions of an image count; the few images
-that have more keep their first five, which is how the 25,000 test captions of the 5K protocol come about.
-
-Labels for Plausible-Match R-Precision are the 80 object classes of the instances files, read for
-val and test (no measure needs them in training, and that file is 450 MB). Images without any object
-stay for recall and drop out of PMRP: see `CaptionDataset.labelled`.
-
-Paper: §4.1, §C.1.
+Five captions of an image count, the first five where there are more: so the 5K protocol has its 25,000 test captions.
+The labels for Plausible-Match R-Precision are the 80 object classes of the val instances files; no measure needs those
+of train, a file of 450 MB. Paper: §4.1, §C.1.
 """
 
 from collections import defaultdict
@@ -35,10 +29,7 @@ _PLACES = ("{path}", "images/{path}", "images/trainval35k/{name}", "images/{name
 @registry.register("coco")
 @dataclass(frozen=True)
 class COCO(Dataset):
-    """COCO Captions: Karpathy or official splits, five captions per image, 80 object classes.
-
-    `need_images=False` loads the captions of images that are not there: for work on text alone.
-    """
+    """COCO Captions: Karpathy or official splits, five captions per image, 80 object classes."""
 
     layout: ClassVar[str] = (
         "dataset_coco.json (Karpathy) or annotations/captions_*.json, instances_*.json, and the "
@@ -51,6 +42,7 @@ class COCO(Dataset):
 
     root: Path
     need_images: bool = True
+    """Whether captions of missing images are left out; False for work on text alone."""
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

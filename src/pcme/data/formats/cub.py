@@ -5,12 +5,9 @@ A caption matches every image of its class. Splits:
 * `train`: the 150 trainval classes without the seen-test images (7,067 images)
 * `test`: the 50 unseen classes (2,967)
 * `seen`: held-out images of the 150 seen classes (1,754)
-* `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings
+* `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings, without seen-test images
 
-The published list of seen-test images names 1,764, but ten of them are of unseen classes; those belong to `test`, where
-the authors' code has them too. Seen-test images are in no fold: settings are never chosen on a test image. Classes or
-images that are not there are reported, so a part of the dataset works like the whole.
-
+The published list of seen-test images names ten of unseen classes; they belong to `test`, as in the authors' code.
 Paper: §4.1, §C.1.
 """
 

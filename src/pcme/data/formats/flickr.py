@@ -1,8 +1,6 @@
-"""Flickr8k and Flickr30k: the authors' token files and image lists, or Karpathy's split files.
+"""Flickr8k and Flickr30k: the authors' token files and image lists, or Karpathy's split files."""
 
-A caption matches the image it was written for; five captions per image.
-"""
-
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +19,8 @@ from pcme.data.text_files import filled_lines, text_lines
 @dataclass(frozen=True)
 class _Flickr(Dataset):
     tokens: ClassVar[str]
-    """The name of the token file."""
     lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """{split: list of its images}."""
     places: ClassVar[tuple[str, ...]]
-    """Where the images may lie."""
 
     root: Path
 
@@ -48,7 +43,7 @@ class _Flickr(Dataset):
         karpathy = self._karpathy(self.root)
         listed = karpathy_records(karpathy, split, problems) if karpathy.is_file() else self._listed(split, problems)
         records = located(listed, self.root, self.places)
-        return assemble(self._name(), split, records, lambda names: Files(self.root, names), problems)
+        return assemble(type(self).__name__.lower(), split, records, lambda names: Files(self.root, names), problems)
 
     def _listed(self, split: str, problems: Problems) -> Iterator[Record]:
         captions = _tokens(self.root / self.tokens, problems)
@@ -57,56 +52,44 @@ class _Flickr(Dataset):
 
     @classmethod
     def _karpathy(cls, root: Path) -> Path:
-        return root / f"dataset_{cls._name()}.json"
-
-    @classmethod
-    def _name(cls) -> str:
-        return cls.__name__.lower()
+        return root / f"dataset_{cls.__name__.lower()}.json"
 
 
 @registry.register("flickr8k")
-@dataclass(frozen=True)
 class Flickr8k(_Flickr):
     """Flickr8k (Hodosh et al. 2013): 6,000 / 1,000 / 1,000 images, five captions each."""
 
-    layout: ClassVar[str] = (
+    layout = (
         "Flickr8k.token.txt with Flickr_8k.trainImages.txt, devImages, testImages, or "
         "dataset_flickr8k.json (Karpathy); images in images/ or Flicker8k_Dataset/"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"train": 6_000, "dev": 1_000, "val": 1_000, "test": 1_000}
-    )
-    tokens: ClassVar[str] = "Flickr8k.token.txt"
-    lists: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {split: f"Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")}
-    )
+    expected = MappingProxyType({"train": 6_000, "dev": 1_000, "val": 1_000, "test": 1_000})
+    tokens = "Flickr8k.token.txt"
+    lists = MappingProxyType({split: f"Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")})
     places = ("images/{path}", "Flicker8k_Dataset/{path}", "Flickr8k_Dataset/{path}", "{path}")
 
 
 @registry.register("flickr30k")
-@dataclass(frozen=True)
 class Flickr30k(_Flickr):
     """Flickr30k (Young et al. 2014): 29,000 / 1,014 / 1,000 images, five captions each."""
 
-    layout: ClassVar[str] = (
+    layout = (
         "results_20130124.token or dataset_flickr30k.json (Karpathy, which has the splits); images "
         "in flickr30k-images/ or images/"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"train": 29_000, "val": 1_014, "test": 1_000, "all": 31_783}
-    )
-    tokens: ClassVar[str] = "results_20130124.token"
+    expected = MappingProxyType({"train": 29_000, "val": 1_014, "test": 1_000, "all": 31_783})
+    tokens = "results_20130124.token"
     places = ("flickr30k-images/{path}", "flickr30k_images/{path}", "images/{path}", "{path}")
 
 
 def _tokens(path: Path, problems: Problems) -> dict[str, list[str]]:
     """{image name: its captions} of lines "name.jpg#0<TAB>caption"."""
-    captions: dict[str, list[str]] = {}
+    captions: defaultdict[str, list[str]] = defaultdict(list)
     for where, line in text_lines(path, problems):
         name, tab, caption = line.partition("\t")
         name, mark, _ = name.rpartition("#")
         if tab and mark and name:
-            captions.setdefault(name, []).append(caption)
+            captions[name].append(caption)
         elif line.strip():
             problems.add("row-malformed", where, "not name#number, tab, caption")
     return captions

@@ -37,9 +37,9 @@ def karpathy_records(path: Path, split: str, problems: Problems) -> Iterator[Rec
 
 
 def located(records: Iterable[Record], root: Path, patterns: Sequence[str]) -> list[Record]:
-    """The records with their images' names below `root`: a dataset has one pattern, that of the first file found.
+    """The records with their images' names below `root`, by the pattern of the first file found.
 
-    In a pattern {path} is the image as it is listed, and {name} the last part of that.
+    In a pattern {path} is an image as it is listed, and {name} the last part of that.
     """
     listed = list(records)
     found = (pattern for record in listed for pattern in patterns if (root / _name(record.image, pattern)).is_file())

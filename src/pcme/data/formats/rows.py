@@ -25,18 +25,18 @@ def listed(names: Iterable[str]) -> str:
 
 def column_names(path: Path) -> list[str]:
     """The columns, before any row is looked at."""
-    suffix, none = path.suffix.lower(), Problems()
+    suffix = path.suffix.lower()
     if suffix == ".parquet":
-        found = _parquet_columns(path)
+        names = _parquet_columns(path)
     elif suffix == ".jsonl":
-        found = list(next(_jsonl_rows(path, none), ("", {}))[1])
+        names = list(next(_jsonl_rows(path, Problems()), ("", {}))[1])
     else:
-        found = next(_csv_cells(path, none), ("", []))[1]
-    if not found:
+        names = next(_csv_cells(path, Problems()), ("", []))[1]
+    if not names:
         raise DataError(f"{path}: is empty. A table needs the columns image and caption.")
-    if len(set(found)) < len(found):
-        raise FormatError(f"{path}: has two columns of one name, got {listed(found)}. Rename one.")
-    return found
+    if len(set(names)) < len(names):
+        raise FormatError(f"{path}: has two columns of one name, got {listed(names)}. Rename one.")
+    return names
 
 
 def read_rows(path: Path, problems: Problems, *, only: Sequence[str] | None = None) -> Rows:
@@ -73,9 +73,9 @@ def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]
     width = 0
     while True:
         taken: list[Line] = []
-        fed = _fed(lines, ahead, taken)
+        record = _record_lines(lines, ahead, taken)
         try:
-            cells = next(csv.reader(fed, delimiter=delimiter, skipinitialspace=True, strict=True))
+            cells = next(csv.reader(record, delimiter=delimiter, skipinitialspace=True, strict=True))
         except StopIteration:
             return
         except csv.Error as error:
@@ -90,7 +90,7 @@ def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]
             yield taken[0][0], [cell.strip() for cell in cells]
 
 
-def _fed(lines: Iterator[Line], ahead: deque[Line], taken: list[Line]) -> Iterator[str]:
+def _record_lines(lines: Iterator[Line], ahead: deque[Line], taken: list[Line]) -> Iterator[str]:
     """The lines that make one record: an open quotation mark must not swallow the whole file."""
     size = 0
     while size <= MAX_LINE and (item := ahead.popleft() if ahead else next(lines, None)):

@@ -17,7 +17,7 @@ from PIL import Image
 
 from pcme.data.images.decoding import ImageError, decode
 from pcme.data.problems import Problems
-from pcme.data.sources import ImageSource, file_stamp
+from pcme.data.sources import NamedImages, file_stamp
 from pcme.data.text_files import printable
 
 MAX_MEMBER = 256 * 2**20
@@ -28,19 +28,12 @@ Parts = dict[str, tuple[int, int]]  # {extension: (offset, size)} of the members
 
 
 @dataclass(frozen=True, eq=False)
-class Members(ImageSource):
+class Members(NamedImages):
     """Images inside tar files, by shard, offset and size; opened for each read, so thread-safe."""
 
     shards: Sequence[Path]
     names: Sequence[str]
     places: Int64[np.ndarray, "n 3"]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def id(self, index: int) -> str:
-        """The key of the sample."""
-        return self.names[index]
 
     def load(self, index: int) -> Image.Image:
         """The decoded member."""
