@@ -35,9 +35,8 @@ class VectorFile:
         """All rows of a .npy file, of which every number must be finite."""
         values = mapped_array(path)
         if values.ndim not in (2, 3) or values.dtype.kind != "f":
-            raise FormatError(
-                f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {values.dtype} {list(values.shape)}."
-            )
+            shape = f"{values.dtype} {list(values.shape)}"
+            raise FormatError(f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {shape}.")
         _require_finite(values, path)
         return cls(values, np.arange(len(values)))
 
@@ -48,8 +47,7 @@ class VectorFile:
 
     def row(self, index: int) -> Float[Tensor, "s d"]:
         """The vectors of one item, in single precision."""
-        vectors = np.array(self.values[self.rows[index]], np.float32)
-        return torch.from_numpy(vectors.reshape(-1, self.width))
+        return torch.from_numpy(np.atleast_2d(np.array(self.values[self.rows[index]], np.float32)))
 
     def picked(self, rows: Int64[np.ndarray, " k"]) -> "VectorFile":
         """These of the rows, in this order."""
@@ -65,7 +63,5 @@ def _require_finite(values: Float[np.ndarray, "n ..."], path: Path) -> None:
         block = values[start : start + step]
         bad = ~np.isfinite(block.reshape(len(block), -1)).all(1)
         if bad.any():
-            raise DataError(
-                f"{path}: row {start + int(bad.argmax())} has a value that is NaN or infinite. "
-                "Compute it again, or leave the row out of all files."
-            )
+            row = start + int(bad.argmax())
+            raise DataError(f"{path}: row {row} has a value that is NaN or infinite. Compute it again or leave it out.")

@@ -104,8 +104,8 @@ class CaptionDataset:
         n, m = len(self.images), len(self.captions)
         if not self.caption_ids:
             object.__setattr__(self, "caption_ids", _numbered(self.images, self.caption_image))
-        self._require_rows("images", n, "facts", "classes", "labels", "metadata", "image_vectors")
-        self._require_rows("captions", m, "caption_image", "said", "caption_ids", "caption_vectors")
+        self._require_rows("image", n, "facts", "classes", "labels", "metadata", "image_vectors")
+        self._require_rows("caption", m, "caption_image", "said", "caption_ids", "caption_vectors")
         if m and not 0 <= self.caption_image.min() <= self.caption_image.max() < n:
             raise ShapeError(f"{self.where}: caption_image must be from 0 to {n - 1}.")
 
@@ -113,9 +113,7 @@ class CaptionDataset:
         for name in names:
             column = getattr(self, name)
             if column is not None and len(column) != count:
-                raise ShapeError(
-                    f"{self.where}: {name} must have one row for each of the {count} {of}, got {len(column)}."
-                )
+                raise ShapeError(f"{self.where}: {name} must have {count} rows, one per {of}, got {len(column)}.")
 
     @classmethod
     def by_image(
@@ -164,16 +162,12 @@ class CaptionDataset:
     @property
     def clusters(self) -> Int64[np.ndarray, " n"]:
         """The class number of each image, or its own number: images of one cluster are not independent."""
-        if self.classes is None:
-            return np.arange(len(self.images))
-        return np.asarray(self.classes.values, np.int64)
+        return np.arange(len(self.images)) if self.classes is None else np.asarray(self.classes.values, np.int64)
 
     @property
     def labelled(self) -> Bool[np.ndarray, " n"]:
         """Which images have any label; the others count in no plausible match. Paper: §C.1."""
-        if self.labels is None:
-            return np.zeros(len(self.images), np.bool_)
-        return np.asarray(self.labels.values.any(1))
+        return np.zeros(len(self.images), np.bool_) if self.labels is None else np.asarray(self.labels.values.any(1))
 
     def unmatched(self, count: int, *, seed: int = 0) -> Written | None:
         """Captions that match no image of this split; None where none can be written."""
@@ -214,8 +208,7 @@ class CaptionDataset:
         )
 
     def __repr__(self) -> str:
-        counts = f"{len(self.images):,} images, {len(self.captions):,} captions"
-        return f"CaptionDataset({self.where}: {counts})"
+        return f"CaptionDataset({self.where}: {len(self.images):,} images, {len(self.captions):,} captions)"
 
 
 def _numbered(images: ImageSource, owners: Int64[np.ndarray, " m"]) -> tuple[str, ...]:

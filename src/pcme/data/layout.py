@@ -15,10 +15,7 @@ from pcme.errors import ConfigError
 
 @dataclass(frozen=True)
 class Dataset(ABC):
-    """A dataset as a user names it: a frozen dataclass whose fields are its parameters.
-
-    A new one is one class in one file, under `@registry.register(name)`. Datasets on disk have a field `root`.
-    """
+    """A dataset as a user names it: a frozen dataclass whose fields are its parameters, on disk with a field `root`."""
 
     layout: ClassVar[str] = ""
     """The contents of its folder, in one line; "" for a dataset that needs none."""

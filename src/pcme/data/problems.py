@@ -1,38 +1,31 @@
-"""Problems: faults of a dataset, counted and named while loading continues.
-
-A loader skips nothing silently: it reports here what it cannot use, and its caller shows the summary at the end.
-"""
+"""Problems: faults of a dataset, counted and named while loading continues; nothing is skipped silently."""
 
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
 
 from pcme.errors import DataError
 
-KEPT = 1000
-"""Problems of one kind that are kept with their names; beyond it they are only counted."""
+KEPT = 1000  # problems of one kind that are kept with their names; beyond it they are only counted
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "image-missing": "listed but not there; left out",
-        "image-empty": "a file of zero bytes; left out",
-        "image-truncated": "the file ends too early; left out",
-        "image-unreadable": "not an image of a supported format; left out",
-        "image-too-large": "more pixels than the limit; not decoded, left out",
-        "image-wrong-extension": "the extension names another format; read by its content",
-        "image-outside": "lies outside the dataset's folder; left out",
-        "image-without-captions": "no usable caption; left out",
-        "caption-empty": "no words; left out",
-        "caption-too-long": "cut to the longest length allowed",
-        "caption-not-utf8": "bytes that are not UTF-8 were replaced by U+FFFD",
-        "caption-surplus": "more captions than the protocol takes; the first ones kept",
-        "class-missing": "listed but without any image here",
-        "duplicate-id": "an id seen before; the first one kept",
-        "row-malformed": "a record that cannot be read; left out",
-    }
-)
+KINDS: Mapping[str, str] = {
+    "image-missing": "listed but not there; left out",
+    "image-empty": "a file of zero bytes; left out",
+    "image-truncated": "the file ends too early; left out",
+    "image-unreadable": "not an image of a supported format; left out",
+    "image-too-large": "more pixels than the limit; not decoded, left out",
+    "image-wrong-extension": "the extension names another format; read by its content",
+    "image-outside": "lies outside the dataset's folder; left out",
+    "image-without-captions": "no usable caption; left out",
+    "caption-empty": "no words; left out",
+    "caption-too-long": "cut to the longest length allowed",
+    "caption-not-utf8": "bytes that are not UTF-8 were replaced by U+FFFD",
+    "caption-surplus": "more captions than the protocol takes; the first ones kept",
+    "class-missing": "listed but without any image here",
+    "duplicate-id": "an id seen before; the first one kept",
+    "row-malformed": "a record that cannot be read; left out",
+}
 """Every kind of problem, and what is done about it."""
 NOTES = frozenset({"caption-surplus", "image-wrong-extension"})
 """Kinds that lose nothing a protocol wants: counted and named, but no reason to stop."""
@@ -74,10 +67,7 @@ class Problems:
         self._meanings = dict(KINDS)
 
     def add(self, kind: str, where: str, detail: str, *, meaning: str | None = None) -> None:
-        """Count one problem, once however often it is met; raise it if strict.
-
-        A kind that is not in KINDS, as of a layout outside this package, needs its `meaning`.
-        """
+        """Count one problem, once however often it is met, or raise it; a kind outside of KINDS needs its meaning."""
         if kind not in KINDS and meaning is None:
             raise ValueError(f"unknown kind of problem {kind!r}. Give its meaning.")
         problem = Problem(kind, where, detail)

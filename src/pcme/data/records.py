@@ -16,12 +16,9 @@ from pcme.data.sources import Files, ImageSource
 from pcme.data.text_files import caption_text, printable
 from pcme.errors import ConfigError, DataError
 
-MAX_LABELS = 10_000
-"""Distinct labels of a split: each takes a byte per image, and more of them is free text."""
+MAX_LABELS = 10_000  # distinct labels of a split: each takes a byte per image, and more of them is free text
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""The extensions of images, where only the name tells."""
-SPLIT_NAMES = ("train", "val", "validation", "dev", "test")
-"""Names that mark a folder or file as a split, in the order splits are listed."""
+SPLIT_NAMES = ("train", "val", "validation", "dev", "test")  # of folders and files, in the order splits are listed
 
 Match = Literal["image", "class"]
 """Which images a caption matches: the one it was written for, or all of that one's class."""
@@ -65,10 +62,8 @@ def assemble(
         usable = [usable[index] for index in _found(images, problems)]
         images = source([record.image for record in usable])
     if not usable:
-        raise DataError(
-            f"{name}/{split}: nothing that can be used, {problems.summary() or 'no records'}. "
-            "Check that the folder holds the images and the captions it lists."
-        )
+        faults = problems.summary() or "no records"
+        raise DataError(f"{name}/{split}: nothing that can be used, {faults}. Add the missing images and captions.")
     metadata = [record.metadata for record in usable]
     dataset = CaptionDataset.by_image(
         name,

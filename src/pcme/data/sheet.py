@@ -27,11 +27,7 @@ ACCENTS = ((36, 94, 166), (176, 84, 20), (34, 122, 82), (140, 46, 120))
 def contact_sheet(
     splits: Sequence[CaptionDataset], problems: Problems, *, images: int = 12, columns: int = 6, seed: int = 0
 ) -> Image.Image:
-    """A sheet with `images` random images of each split, a few captions each.
-
-    Beside every caption stands how many images of its split it is true of, |τ(c)|; the captions
-    shown are the most specific, a middling and the most general one of the image.
-    """
+    """A sheet with `images` random images of each split, and captions with |τ(c)|, how many images of it they fit."""
     bands = []
     for dataset, accent in zip(splits, cycle(ACCENTS)):
         order = numpy_stream(seed, "sheet", dataset.where).permutation(len(dataset.images))

@@ -121,10 +121,7 @@ class Subset(_View):
 
 
 class CachedImages(_View):
-    """A source whose images are read, or drawn, once: kept in memory up to `limit` bytes.
-
-    Thread-safe: two threads that ask for the same image at once may both read it.
-    """
+    """A source whose images are read, or drawn, once and kept in memory up to `limit` bytes; thread-safe."""
 
     def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
         self.source, self.limit = source, limit

@@ -11,12 +11,9 @@ from typing import IO, Any
 from pcme.data.problems import Problems
 from pcme.errors import FormatError
 
-MAX_WORDS = 256
-"""Words of a caption that are kept; GloVe + GRU models gain nothing beyond a paragraph."""
-MAX_CHARACTERS = 16 * MAX_WORDS
-"""Characters of a caption that are kept: many scripts put no spaces between words."""
-MAX_LINE = 2**20
-"""Bytes of one line of text that are read; the rest of a longer line is dropped and reported."""
+MAX_WORDS = 256  # of a caption; GloVe + GRU models gain nothing beyond a paragraph
+MAX_CHARACTERS = 16 * MAX_WORDS  # of a caption: many scripts put no spaces between words
+MAX_LINE = 2**20  # bytes of one line of text that are read; the rest is dropped and reported
 
 
 def printable(name: str) -> str:
@@ -58,9 +55,7 @@ def decoded(raw: bytes, where: str, problems: Problems) -> str:
 def text_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[tuple[str, str]]:
     """(where, line) of a text file, as "name:7"; any bytes, lines of any length, bounded memory."""
     with open(path, "rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE):
-            number += 1
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
             where = f"{name or path.name}:{number}"
             if len(line) == MAX_LINE and not line.endswith(b"\n") and _passed_over(file):
                 problems.add("caption-too-long", where, f"a line of over {MAX_LINE:,} bytes")

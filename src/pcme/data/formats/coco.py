@@ -102,11 +102,8 @@ def _objects(root: Path) -> tuple[list[str], defaultdict[str, set[str]]] | None:
 
 def _document(root: Path, name: str) -> Path | None:
     """The file of this name, plain or gzipped, in the folder or its annotations/."""
-    for folder in (root, root / "annotations"):
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
-    return None
+    paths = (folder / file for folder in (root, root / "annotations") for file in (name, f"{name}.gz"))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _official(root: Path) -> dict[str, Path]:
@@ -144,8 +141,6 @@ def _values(
     """These fields of every entry of a list; entries that lack one are reported."""
     for number, entry in enumerate(document[name]):
         try:
-            values = [entry[field] for field in fields]
+            yield [entry[field] for field in fields]
         except (KeyError, TypeError) as error:
             problems.add("row-malformed", f"{path.name}:{name}[{number}]", f"lacks {error}")
-        else:
-            yield values

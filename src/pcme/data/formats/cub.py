@@ -32,7 +32,6 @@ _CLASS_LISTS = {
     **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
     **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
 }
-_SEEN_TEST = "seen_test_images.txt"
 
 
 @registry.register("cub")
@@ -62,8 +61,7 @@ class CUB(Dataset):
         """One split, in the order of images.txt (of file names without it)."""
         if not self.splits:
             raise FormatError(
-                f"{self.root}: has no class lists, {self._list('testclasses.txt')} is missing. Put "
-                "the files of the zero-shot splits of Xian et al. into splits/."
+                f"{self.root}: has no class lists. Put the files of the zero-shot splits of Xian et al. into splits/."
             )
         self.checked_split(split)
         records, images = self._records(split, problems), self.root / "images"
@@ -71,7 +69,7 @@ class CUB(Dataset):
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
         classes = self._here(self._lines(_CLASS_LISTS[split], problems), problems)
-        held_out = set(self._lines(_SEEN_TEST, problems)) if split != "test" else set()
+        held_out = set(self._lines("seen_test_images.txt", problems)) if split != "test" else set()
         for name in self._listing(problems):
             class_name = name.partition("/")[0]
             if class_name in classes and (name in held_out) == (split == "seen"):

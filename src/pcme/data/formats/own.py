@@ -16,10 +16,7 @@ _WHOLE = "all"  # how the layouts call the one split of a folder without splits
 @registry.register("own")
 @dataclass(frozen=True)
 class Own(Dataset):
-    """Your own images in any of the other layouts; without a val split, `share` of the images.
-
-    `seed` chooses which. A split called test is never used for validation.
-    """
+    """Your own images in any of the other layouts; without a val split, `share` of the images."""
 
     layout: ClassVar[str] = "images and captions in any other layout: a table, text files beside the images, shards ..."
     rank: ClassVar[int] = 9
@@ -27,6 +24,7 @@ class Own(Dataset):
     root: Path
     share: float = 0.1
     seed: int = 0
+    """Chooses the images that are held out."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:

@@ -5,6 +5,7 @@ val, test ... at the top, these are the splits. Hidden files are ignored, and li
 """
 
 import os
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,10 +26,7 @@ _PROBED = 1000  # folders read before a tree counts as one without captioned ima
 @registry.register("sidecar")
 @dataclass(frozen=True)
 class Sidecar(Dataset):
-    """Your own images, each with a text file of captions beside it.
-
-    `classes` takes the name of an image's folder, below its split, as its class; `match="class"` implies it.
-    """
+    """Your own images, each with a text file of captions beside it."""
 
     layout: ClassVar[str] = "images with a text file beside each, one caption per line: a.jpg, a.txt"
     rank: ClassVar[int] = 7
@@ -36,6 +34,7 @@ class Sidecar(Dataset):
     root: Path
     match: Match = "image"
     classes: bool = False
+    """Whether an image's folder, below its split, is its class; `match="class"` implies it."""
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -53,8 +52,7 @@ class Sidecar(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, sorted by folder and name."""
         self.checked_split(split)
-        root = Path(self.root)
-        records = self._records(split, problems)
+        root, records = Path(self.root), self._records(split, problems)
         return assemble("sidecar", split, records, lambda names: Files(root, names), problems, match=self.match)
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
@@ -80,7 +78,7 @@ class _Folder:
         return self.path.partition("/")[0]
 
     def name(self, file: str) -> str:
-        return f"{self.path}/{file}" if self.path else file
+        return posixpath.join(self.path, file)
 
     def class_name(self, split: str) -> str | None:
         below = self.path if split == "all" else self.path.partition("/")[2]

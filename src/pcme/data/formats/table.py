@@ -35,8 +35,8 @@ _PROBED = 100  # names that are looked for in the table's folder and in its imag
 class Table(Dataset):
     """Your own images, captions in a CSV, TSV, JSONL or Parquet file.
 
-    `root` is the folder or the file. `images` is the folder that image names are relative to: the
-    table's own, or its images/ when they are found there. No name may lead outside of it.
+    `root` is the folder or the file. Image names are relative to the folder `images`, by default the table's own or the
+    images/ in it, and may not lead outside.
     """
 
     layout: ClassVar[str] = (
@@ -75,8 +75,8 @@ class Table(Dataset):
             if fault := listing.add(where, row):
                 problems.add("row-malformed", where, fault)
         if not listing.split_of:
-            fault = problems.summary() or "it has no rows"
-            raise DataError(f"{path}: lists no image, {fault}. Rows need an image and a caption.")
+            faults = problems.summary() or "it has no rows"
+            raise DataError(f"{path}: lists no image, {faults}. Rows need an image and a caption.")
         if not listing.entries:
             self.checked_split(split)
         folder = self._folder(path, listing.entries)

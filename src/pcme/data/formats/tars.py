@@ -20,8 +20,7 @@ from pcme.data.problems import Problems
 from pcme.data.sources import NamedImages, file_stamp
 from pcme.data.text_files import printable
 
-MAX_MEMBER = 256 * 2**20
-"""Bytes of an image in a tar; a larger one is not read."""
+MAX_MEMBER = 256 * 2**20  # bytes of an image in a tar; a larger one is not read
 MAX_HEADER = 2**15  # bytes of one tar header with its extensions; a hostile one could be the file
 NOTES = re.compile("__[^/]*__($|/)")  # webdataset's own notes in a tar
 Parts = dict[str, tuple[int, int]]  # {extension: (offset, size)} of the members of one sample
