@@ -6,7 +6,7 @@ of train, a file of 450 MB. Paper: §4.1, §C.1.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -122,25 +122,20 @@ def _official_records(path: Path, problems: Problems) -> Iterator[Record]:
     if not isinstance(document, dict) or not all(isinstance(document.get(name), list) for name in lists):
         raise FormatError(f"{path}: not a COCO captions file, it lacks images or annotations.")
     captions: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for image, ident, text in _values(document, path, problems, "annotations", "image_id", "id", "caption"):
+    fields = ("image_id", "id", "caption")
+    for image, ident, text in _values(document["annotations"], fields, f"{path.name}:annotations", problems):
         captions[str(image)].append((str(ident), str(text)))
     folder = path.name.partition(".")[0].removeprefix("captions_")
-    for image, file in _values(document, path, problems, "images", "id", "file_name"):
+    for image, file in _values(document["images"], ("id", "file_name"), f"{path.name}:images", problems):
         listed = captions[str(image)]
-        yield Record(
-            f"{folder}/{file}",
-            [text for _, text in listed],
-            [ident for ident, _ in listed],
-            metadata={"coco_id": image},
-        )
+        ids, texts = [ident for ident, _ in listed], [text for _, text in listed]
+        yield Record(f"{folder}/{file}", texts, ids, metadata={"coco_id": image})
 
 
-def _values(
-    document: Mapping[str, Any], path: Path, problems: Problems, name: str, *fields: str
-) -> Iterator[list[Any]]:
-    """These fields of every entry of a list; entries that lack one are reported."""
-    for number, entry in enumerate(document[name]):
+def _values(entries: list[Any], fields: Sequence[str], where: str, problems: Problems) -> Iterator[list[Any]]:
+    """These fields of every entry; entries that lack one are reported."""
+    for number, entry in enumerate(entries):
         try:
             yield [entry[field] for field in fields]
         except (KeyError, TypeError) as error:
-            problems.add("row-malformed", f"{path.name}:{name}[{number}]", f"lacks {error}")
+            problems.add("row-malformed", f"{where}[{number}]", f"lacks {error}")
