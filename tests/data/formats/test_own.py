@@ -1,15 +1,15 @@
 """Your own folder: any layout, and always a validation split."""
 
-import io
+import shutil
 import tarfile
 
 import pytest
-from PIL import Image
 
-from pcme.data import create, find, names
+from pcme.data import create, find
 from pcme.data.formats.own import Own
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError
+from tests.data.formats.reading import ids
 from tests.helpers import picture
 
 
@@ -31,25 +31,17 @@ def sidecar(root, count=20):
     return root
 
 
-def shards(root, count=20):
-    root.mkdir(parents=True, exist_ok=True)
+def shards(root):
+    sidecar(root / "loose")
     with tarfile.open(root / "part-000.tar", "w") as tar:
-        for number in range(count):
-            file = io.BytesIO()
-            Image.new("RGB", (24, 18), (10 * number, 90, 50)).save(file, "JPEG")
-            for suffix, content in ((".jpg", file.getvalue()), (".txt", b"a bird")):
-                info = tarfile.TarInfo(f"{number:03}{suffix}")
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
+        for path in (root / "loose").iterdir():
+            tar.add(path, path.name)
+    shutil.rmtree(root / "loose")
     return root
 
 
-def ids(dataset):
-    return [dataset.images.id(index) for index in range(len(dataset.images))]
-
-
 @pytest.mark.parametrize("write", [table, sidecar, shards])
-def test_every_layout_has_a_tenth_held_back(tmp_path, write):
+def test_every_layout_has_the_same_tenth_held_back_in_every_run(tmp_path, write):
     own = Own(write(tmp_path))
     assert own.splits == ("train", "val")
     train, val = own.load("train"), own.load("val")
@@ -57,12 +49,7 @@ def test_every_layout_has_a_tenth_held_back(tmp_path, write):
     assert not set(ids(train)) & set(ids(val))
     assert (train.split, val.split) == ("train", "val")
     assert len(set(val.caption_image.tolist())) == 2
-
-
-def test_the_same_images_are_held_back_in_every_run(tmp_path):
-    root = table(tmp_path)
-    assert ids(Own(root).load("val")) == ids(Own(root).load("val"))
-    assert ids(Own(root, seed=1).load("val")) != ids(Own(root).load("val"))
+    assert ids(own.load("val")) == ids(val) != ids(Own(tmp_path, seed=1).load("val"))
 
 
 @pytest.mark.parametrize(("share", "held"), [(0.25, 5), (0.001, 1), (0.999, 19)])
@@ -111,12 +98,8 @@ def test_what_cannot_be_split_is_explained(tmp_path):
         Own(tmp_path / "d").load("train")
 
 
-def test_a_folder_is_found_as_what_it_is_not_as_own(tmp_path):
-    assert "own" in names()
-    assert type(find(table(tmp_path))).__name__ == "Table"
-
-
-def test_a_root_given_as_text_is_a_folder(tmp_path):
+def test_a_folder_is_found_as_what_it_is_and_a_root_may_be_text(tmp_path):
     """As a recipe's JSON, or --set data.root=..., has it."""
     folder = table(tmp_path)
+    assert type(find(folder)).__name__ == "Table"
     assert create("own", root=str(folder)) == create("own", root=folder) == Own(folder)
