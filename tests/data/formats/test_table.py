@@ -1,4 +1,5 @@
 import csv
+import itertools
 import json
 import pickle
 from functools import partial
@@ -127,16 +128,29 @@ def test_a_missing_column_is_named_with_those_found_and_the_nearest(folder, suff
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "error", "said"),
     [
-        ("image;caption\na.jpg;x\n", "it has image;caption. Separate the cells by commas"),
-        ("image,caption,caption\na.jpg,x,y\n", "two columns of one name"),
-        (", ".join(f"column {n}" for n in range(50_000)), "column 9"),
+        ("t.csv", b"image;caption\na.jpg;x\n", FormatError, "it has image;caption. Separate the cells by commas"),
+        ("t.csv", b"image,caption,caption\na.jpg,x,y\n", FormatError, "two columns of one name"),
+        ("t.csv", ", ".join(f"column {n}" for n in range(50_000)).encode(), FormatError, "column 9"),
+        ("t.csv", "image,caption\na.jpg,x\n".encode("utf-16"), FormatError, "is UTF-16, .* Save it as UTF-8"),
+        ("t.csv", b"image,caption", DataError, "lists no image, it has no rows"),
+        ("t.tsv", b"image\tcaption", DataError, "lists no image, it has no rows"),
+        *[
+            (f"t{suffix}", content, DataError, f"t{suffix}: is empty")
+            for suffix in (".csv", ".tsv", ".jsonl")
+            for content in (b"", b"\n\n", b"\xef\xbb\xbf")
+        ],
+        *[
+            ("t.parquet", content, FormatError, "t.parquet: not a Parquet file")
+            for content in (b"", b"PAR1", b"no table at all" * 9)
+        ],
     ],
+    ids=itertools.count(),
 )
-def test_a_header_that_cannot_be_used_is_shown_in_short(folder, content, said):
-    (folder / "t.csv").write_text(content)
-    with pytest.raises(FormatError, match=said) as caught:
+def test_a_file_that_is_no_table_is_an_error_that_can_be_read(folder, name, content, error, said):
+    (folder / name).write_bytes(content)
+    with pytest.raises(error, match=said) as caught:
         load(folder)
     assert len(str(caught.value)) < 1_000
 
@@ -227,101 +241,79 @@ def test_an_ambiguous_folder_is_an_error_that_names_the_tables(folder, folder_is
         load(folder)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
-@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])
-def test_an_empty_table_is_an_error(folder, suffix, content):
-    (folder / f"t{suffix}").write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=r"t\..* is empty"):
-        load(folder)
+HEADER = b"image,caption\n"
+DAMAGED_CSV = [
+    b"image,caption",
+    b"a.jpg,fine",
+    b"a.jpg",
+    b"a.jpg,too,many",
+    b'a.jpg,"badly "quoted" text"',
+    b"a.jpg,a NUL\0 byte",
+    b"a.jpg,a caf\xe9",
+    b",no name",
+    b'a.jpg,6" of wren',
+    b"b.jpg,",
+    b"b.jpg,the last",
+]
+DAMAGED_JSON = [
+    b'{"image": "a.jpg", "caption": "fine"}',
+    b'{"image": "a.jpg", "caption": "cut',
+    b"",
+    b"[1, 2]",
+    b'{"image": "a.jpg", "caption": 3}',
+    b'{"image": "a.jpg"}',
+    b'{"caption": "no name"}',
+    b'{"image": {"bytes": ""}, "caption": "no name"}',
+    b'{"image": "nul\\u0000.jpg", "caption": "x"}',
+    b"[" * 100_000,
+    b'{"image": "b.jpg", "caption": "half \\ud800 a pair"}',
+    b'{"image": "\\udcff.jpg", "caption": "x"}',
+]
+TABS = b'image\tcaption\na.jpg\t"Look!" said he\nb.jpg\t"open\nc.jpg\t"quoted"\n\t"x\n'
+WINDOWS = '\ufeffimage, caption\r\na.jpg , a café\r\n\r\nb.jpg, "a, b"\r\n'.encode()
+OPEN = b'a.jpg,"never closed\n'
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
-def test_a_table_of_a_header_only_is_an_error(folder, suffix):
-    path = write(folder / f"t{suffix}", ROWS[:1])
-    if suffix == ".parquet":
-        parquet.write_table(parquet.read_table(path).slice(0, 0), path)
-    else:
-        path.write_text(path.read_text().splitlines()[0])
-    with pytest.raises(DataError, match="lists no image, it has no rows"):
-        load(folder)
-
-
-def test_a_byte_order_mark_and_windows_lines_are_no_part_of_the_text(folder):
-    path = folder / "t.csv"
-    path.write_bytes('\ufeffimage, caption\r\na.jpg , a café\r\n\r\nb.jpg, "a, b"\r\n'.encode())
+@pytest.mark.parametrize(
+    ("suffix", "content", "captions", "malformed", "others"),
+    [
+        (".csv", WINDOWS, ("a café", "a, b"), (), {}),
+        (".tsv", TABS, ('"Look!" said he', '"open', "quoted"), (5,), {}),
+        (".csv", HEADER + OPEN + b"b.jpg,a jay\n" * 3, ("a jay",) * 3, (2,), {}),
+        (".csv", HEADER + OPEN + b"b.jpg,a jay\n" * 100_000, ("a jay",) * 100_000, (2,), {}),
+        (".csv", HEADER + (OPEN + b"b.jpg,a jay\n") * 5_000, ("a jay",) * 5_000, range(2, 2002, 2), {}),
+        (
+            ".csv",
+            b"\n".join(DAMAGED_CSV),
+            ("fine", "a caf�", '6" of wren', "the last"),
+            (3, 4, 5, 6, 8),
+            {"caption-not-utf8": ["t.csv:7"], "caption-empty": ["b.jpg#0"]},
+        ),
+        (
+            ".jsonl",
+            b"\n".join(DAMAGED_JSON),
+            ("fine", "half � a pair"),
+            (2, 4, 5, 7, 8, 9, 10, 12),
+            {"caption-empty": ["a.jpg#1"], "caption-not-utf8": ["b.jpg#0"]},
+        ),
+    ],
+    ids=itertools.count(),
+)
+def test_damaged_rows_are_named_and_the_rest_goes_on(folder, suffix, content, captions, malformed, others):
+    (folder / f"t{suffix}").write_bytes(content)
     dataset, problems = load(folder)
-    assert dataset.captions == ("a café", "a, b")
-    assert problems.counts == {}
-
-
-def test_utf16_is_an_error_that_says_so(folder):
-    (folder / "t.csv").write_bytes("image,caption\na.jpg,x\n".encode("utf-16"))
-    with pytest.raises(FormatError, match=r"is UTF-16, .* Save it as UTF-8"):
-        load(folder)
-
-
-def test_damaged_rows_are_named_and_the_rest_goes_on(folder):
-    lines = [
-        b"image,caption",
-        b"a.jpg,fine",
-        b"a.jpg",
-        b"a.jpg,too,many",
-        b'a.jpg,"badly "quoted" text"',
-        b"a.jpg,a NUL\0 byte",
-        b"a.jpg,a caf\xe9",
-        b",no name",
-        b'a.jpg,6" of wren',
-        b"b.jpg,",
-        b"b.jpg,the last",
-    ]
-    (folder / "t.csv").write_bytes(b"\n".join(lines))
-    with pytest.raises(DataError, match=r"t\.csv:3: 1 cells, 2 columns"):
-        Table(folder).load("all", Problems(strict=True))
-    dataset, problems = load(folder)
-    assert dataset.captions == ("fine", "a caf�", '6" of wren', "the last")
-    assert wheres(problems, "row-malformed") == [f"t.csv:{n}" for n in (3, 4, 5, 6, 8)]
-    assert wheres(problems, "caption-not-utf8") == ["t.csv:7"]
-    assert wheres(problems, "caption-empty") == ["b.jpg#0"]
-
-
-@pytest.mark.parametrize("rows_after", [3, 100_000])
-def test_an_open_quotation_mark_costs_one_row(folder, rows_after):
-    text = 'image,caption\na.jpg,"never closed\n' + "b.jpg,a jay\n" * rows_after
-    (folder / "t.csv").write_text(text)
-    dataset, problems = load(folder)
-    assert len(dataset.captions) == rows_after
-    assert wheres(problems, "row-malformed") == ["t.csv:2"]
+    assert dataset.captions == captions
+    assert wheres(problems, "row-malformed") == [f"t{suffix}:{number}" for number in malformed]
+    assert {kind: wheres(problems, kind) for kind in problems.counts if kind != "row-malformed"} == others
 
 
 def test_an_open_quotation_mark_is_followed_only_so_far(folder, monkeypatch):
     read = []
-
-    def counted(path, problems):
-        for line in text_lines(path, problems):
-            read.append(line)
-            yield line
-
-    monkeypatch.setattr(rows, "text_lines", counted)
+    monkeypatch.setattr(rows, "text_lines", lambda *args: (read.append(line) or line for line in text_lines(*args)))
     monkeypatch.setattr(rows, "MAX_LINE", 1_000)
-    (folder / "t.csv").write_text('image,caption\na.jpg,"never closed\n' + "b.jpg,a jay\n" * 2_000)
-    cells = rows._csv_cells(folder / "t.csv", Problems())
-    assert [next(cells)[0], next(cells)[0]] == ["t.csv:1", "t.csv:3"]
+    (folder / "t.csv").write_bytes(HEADER + OPEN + b"b.jpg,a jay\n" * 2_000)
+    assert next(rows.read_rows(folder / "t.csv", Problems()))[0] == "t.csv:3"
     assert len(read) < 100
-
-
-def test_many_open_quotation_marks_are_read_in_good_time(folder):
-    (folder / "t.csv").write_text("image,caption\n" + 'a.jpg,"never closed\nb.jpg,a jay\n' * 5_000)
-    dataset, problems = load(folder)
-    assert dataset.captions == ("a jay",) * 5_000
-    assert problems.counts == {"row-malformed": 5_000}
-
-
-def test_tabs_without_quoting_may_hold_quotation_marks(folder):
-    text = 'image\tcaption\na.jpg\t"Look!" said he\nb.jpg\t"open\nc.jpg\t"quoted"\n\t"x\n'
-    (folder / "t.tsv").write_text(text)
-    dataset, problems = load(folder)
-    assert dataset.captions == ('"Look!" said he', '"open', "quoted")
-    assert wheres(problems, "row-malformed") == ["t.tsv:5"]
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
@@ -334,29 +326,6 @@ def test_a_caption_of_five_megabytes_is_cut_or_left_out_and_the_rest_goes_on(fol
     assert problems.counts["caption-too-long"] == (1 if quote else 2)
     assert problems.counts.get("row-malformed", 0) == (1 if quote else 0)
     assert peak < 12 * 2**20
-
-
-def test_damaged_json_is_named_and_the_rest_goes_on(folder):
-    lines = [
-        b'{"image": "a.jpg", "caption": "fine"}',
-        b'{"image": "a.jpg", "caption": "cut',
-        b"",
-        b"[1, 2]",
-        b'{"image": "a.jpg", "caption": 3}',
-        b'{"image": "a.jpg"}',
-        b'{"caption": "no name"}',
-        b'{"image": {"bytes": ""}, "caption": "no name"}',
-        b'{"image": "nul\\u0000.jpg", "caption": "x"}',
-        b"[" * 100_000,
-        b'{"image": "b.jpg", "caption": "half \\ud800 a pair"}',
-        b'{"image": "\\udcff.jpg", "caption": "x"}',
-    ]
-    (folder / "t.jsonl").write_bytes(b"\n".join(lines))
-    dataset, problems = load(folder)
-    assert dataset.captions == ("fine", "half � a pair")
-    named = [f"t.jsonl:{n}" for n in (2, 4, 5, 7, 8, 9, 10, 12)]
-    assert wheres(problems, "row-malformed") == named
-    assert wheres(problems, "caption-empty") == ["a.jpg#1"]
 
 
 def test_a_damaged_group_of_parquet_rows_is_left_out(folder):
@@ -382,19 +351,15 @@ def test_parquet_text_that_is_not_utf8_costs_its_row(folder):
 
 
 def test_parquet_columns_of_bytes_are_not_read(folder):
-    table = pa.table({"image": ["a.jpg"], "caption": ["x"], "pixels": [b"123"]})
-    parquet.write_table(table, folder / "t.parquet")
+    path = folder / "t.parquet"
+    parquet.write_table(pa.table({"image": ["a.jpg"], "caption": ["x"], "pixels": [b"123"]}), path)
     assert load(folder)[0].metadata is None
-    inside = pa.table({"image": [{"bytes": b"123", "path": "a.jpg"}], "caption": ["x"]})
-    parquet.write_table(inside, folder / "t.parquet")
-    with pytest.raises(FormatError, match='no column "image", it has caption'):
+    parquet.write_table(parquet.read_table(path).slice(0, 0), path)
+    with pytest.raises(DataError, match="lists no image, it has no rows"):
         load(folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"no table at all" * 9])
-def test_what_is_not_parquet_is_a_format_error(folder, content):
-    (folder / "t.parquet").write_bytes(content)
-    with pytest.raises(FormatError, match=r"t\.parquet: not a Parquet file"):
+    inside = pa.table({"image": [{"bytes": b"123", "path": "a.jpg"}], "caption": ["x"]})
+    parquet.write_table(inside, path)
+    with pytest.raises(FormatError, match='no column "image", it has caption'):
         load(folder)
 
 
