@@ -13,7 +13,6 @@ from pcme.data.text_files import (
     MAX_LINE,
     MAX_WORDS,
     caption_text,
-    decoded,
     inside,
     json_document,
     printable,
@@ -122,25 +121,21 @@ def test_matching_by_class_leaves_out_images_without_one(folder, problems):
 
 
 def test_labels_are_a_row_of_truths_in_the_order_of_their_names(folder):
-    records = [
-        Record("a.jpg", ["x"], labels=iter(["wing", "beak"])),
-        Record("b.jpg", ["y"]),
-        Record("c.jpg", ["z"], labels={"beak"}),
-    ]
+    labels = (["wing", "beak"], None, {"beak"})
+    records = [Record(f"{name}.jpg", ["x"], labels=of) for name, of in zip("abc", labels, strict=True)]
     labels = made(folder, records).labels
     assert labels.names == ("beak", "wing")
     assert labels.values.tolist() == [[True, True], [False, False], [True, False]]
-    given = made(folder, [Record("a.jpg", ["x"], labels=["b"])], label_names=["b", "a"]).labels
-    assert given.names == ("b", "a")
-    assert given.values.tolist() == [[True, False]]
+    labels = made(folder, records, label_names=["wing", "tail", "beak"]).labels
+    assert labels.names == ("wing", "tail", "beak")
+    assert labels.values.sum(0).tolist() == [1, 0, 2]
 
 
 def test_labels_that_cannot_be_are_an_error(folder):
     with pytest.raises(DataError, match="got tail"):
-        made(folder, [Record("a.jpg", ["x"], labels=["tail"])], label_names=["beak"])
-    many = [str(number) for number in range(MAX_LABELS + 1)]
+        made(folder, [Record("a.jpg", ["x"], labels=iter(["tail"]))], label_names=["beak"])
     with pytest.raises(DataError, match="got 10,001"):
-        made(folder, [Record("a.jpg", ["x"], labels=many)])
+        made(folder, [Record("a.jpg", ["x"], labels=map(str, range(MAX_LABELS + 1)))])
 
 
 def test_one_long_class_name_costs_one_long_class_name(folder):
@@ -167,19 +162,12 @@ def test_a_caption_is_cut_and_mended(problems, value, text, kind):
     assert problems.counts == ({kind: 1} if kind else {})
 
 
-def test_bytes_that_are_not_utf8_are_replaced_and_named(problems):
-    assert decoded("\ufeffa café".encode(), "x", problems) == "a café"
-    assert not len(problems)
-    assert decoded(b"\xef\xbb\xbfa caf\xe9", "x:7", problems) == "a caf�"
-    assert str(problems.kept("caption-not-utf8")[0]) == "x:7: byte 0xe9 at 5"
-
-
 def test_lines_end_as_files_end_them_and_are_named_by_number(tmp_path, problems):
     path = tmp_path / "x.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\n\ntwo\xff\nthree")
+    path.write_bytes(b"\xef\xbb\xbfone\xff\r\n\ntwo\nthree")
     lines = list(text_lines(path, problems))
-    assert lines == [("x.txt:1", "one"), ("x.txt:2", ""), ("x.txt:3", "two�"), ("x.txt:4", "three")]
-    assert wheres(problems, "caption-not-utf8") == ["x.txt:3"]
+    assert lines == [("x.txt:1", "one�"), ("x.txt:2", ""), ("x.txt:3", "two"), ("x.txt:4", "three")]
+    assert str(problems.kept("caption-not-utf8")[0]) == "x.txt:1: byte 0xff at 3"
     assert next(text_lines(path, problems, name="sub/x.txt"))[0] == "sub/x.txt:1"
 
 

@@ -18,6 +18,11 @@ def wheres(problems, kind):
     return [problem.where for problem in problems.kept(kind)]
 
 
+def named(problems):
+    """{kind: where each problem of that kind is}."""
+    return {kind: wheres(problems, kind) for kind in problems.counts}
+
+
 def traced(function, *args):
     """The result of a call, and the most memory that it held."""
     tracemalloc.start()

@@ -7,7 +7,7 @@ import pytest
 from pcme.data import find
 from pcme.data.formats.sidecar import Sidecar
 from pcme.errors import ConfigError, DataError
-from tests.data.formats.reading import ids, load_as, traced, wheres
+from tests.data.formats.reading import ids, load_as, named, traced, wheres
 from tests.helpers import picture
 
 load = partial(load_as, Sidecar)
@@ -41,11 +41,10 @@ def test_images_are_known_by_their_extensions(tmp_path, suffix):
 
 
 def test_the_order_is_that_of_the_names(tmp_path):
-    names = ["b.jpg", "a.jpg", "z/a.jpg", "m/b.jpg", "m/n/a.jpg", "A.jpg"]
-    for name in names:
+    names = ["A.jpg", "a.jpg", "b.jpg", "m/b.jpg", "m/n/a.jpg", "z/a.jpg"]
+    for name in reversed(names):
         put(tmp_path, name, "x")
-    expected = ["A.jpg", "a.jpg", "b.jpg", "m/b.jpg", "m/n/a.jpg", "z/a.jpg"]
-    assert ids(load(tmp_path)[0]) == expected
+    assert ids(load(tmp_path)[0]) == names
 
 
 def test_folders_at_the_top_are_splits_if_all_images_lie_in_them(tmp_path):
@@ -69,74 +68,39 @@ def test_one_image_elsewhere_makes_it_one_split(tmp_path, name):
     assert len(load(tmp_path)[0].images) == 2
 
 
-def test_what_is_alone_is_reported(tmp_path):
-    put(tmp_path, "a.jpg", "x")
-    put(tmp_path, "a.png", "of a.jpg")
-    put(tmp_path, "sub/b.jpg")
-    put(tmp_path, "sub/blank.jpg", "\n \n")
-    (tmp_path / "sub" / "c.txt").write_text("no image")
-    dataset, problems = load(tmp_path)
-    assert ids(dataset) == ["a.jpg"]
-    assert wheres(problems, "image-without-captions") == ["sub/b.jpg", "sub/blank.jpg"]
-    assert wheres(problems, "image-missing") == ["sub/c.txt"]
-    assert wheres(problems, "duplicate-id") == ["a.png"]
-    assert len(problems) == 4
-
-
-def test_hidden_files_and_folders_are_not_there(tmp_path):
-    for name in ("a.jpg", ".b.jpg", ".cache/c.jpg"):
-        put(tmp_path, name, "x")
-    (tmp_path / "._a.txt").write_bytes(b"\0\5\x16\7")
-    dataset, problems = load(tmp_path)
-    assert ids(dataset) == ["a.jpg"]
-    assert not len(problems)
-
-
-def test_loops_of_links_end(tmp_path):
-    put(tmp_path, "sub/a.jpg", "x")
-    (tmp_path / "sub" / "round").symlink_to(tmp_path)
-    (tmp_path / "self.jpg").symlink_to(tmp_path / "self.jpg")
-    (tmp_path / "self.txt").write_text("x")
-    dataset, problems = load(tmp_path)
-    assert ids(dataset) == ["sub/a.jpg"]
-    assert wheres(problems, "image-missing") == ["self.jpg"]
-
-
-def test_links_to_files_stay_inside(tmp_path):
+def test_what_cannot_be_used_is_left_out_reported_and_never_opened(tmp_path):
     put(tmp_path, "secret.jpg", "secret words")
     root = tmp_path / "in"
     put(root, "a.jpg", "x")
-    put(root, "b.jpg")
-    (root / "b.txt").symlink_to(tmp_path / "secret.txt")
-    (root / "c.jpg").symlink_to(tmp_path / "secret.jpg")
-    (root / "c.txt").write_text("y")
-    (root / "d.jpg").symlink_to(root / "a.jpg")
-    (root / "d.txt").write_text("z")
+    put(root, "a.png", "of a.jpg")
+    put(root, "alone.jpg")
+    put(root, "sub/blank.jpg", "\n \n")
+    for name in (".b.jpg", ".cache/c.jpg"):
+        put(root, name, "hidden")
+    (root / "._a.txt").write_bytes(b"\0\5\x16\7")
+    for name in ("alone", "b", "caf\udce9", "loop", "out", "pipe"):
+        (root / f"sub/{name}.txt").write_text("y")
+    for name, target in (("again", root / "a.jpg"), ("loop", root / "sub/loop.jpg"), ("out", tmp_path / "secret.jpg")):
+        (root / f"sub/{name}.jpg").symlink_to(target)
+    (root / "sub" / "again.txt").write_text("z")
+    put(root, "sub/text-out.jpg")
+    (root / "sub" / "text-out.txt").symlink_to(tmp_path / "secret.txt")
+    put(root, "sub/text-pipe.jpg")
+    for name in ("sub/pipe.jpg", "sub/text-pipe.txt"):
+        os.mkfifo(root / name)
+    (root / "sub" / "d.jpg").mkdir()
+    (root / "sub" / "round").symlink_to(root)
+    (root / "caf\udce9").mkdir()
     dataset, problems = load(root)
     assert ids(dataset) == ["a.jpg"]
-    assert problems.counts == {"image-outside": 1, "image-without-captions": 1, "duplicate-id": 1, "row-malformed": 1}
-
-
-def test_what_is_not_a_regular_file_is_not_opened(tmp_path):
-    put(tmp_path, "a.jpg", "x")
-    put(tmp_path, "b.jpg")
-    os.mkfifo(tmp_path / "b.txt")
-    os.mkfifo(tmp_path / "c.jpg")
-    (tmp_path / "c.txt").write_text("y")
-    (tmp_path / "d.jpg").mkdir()
-    dataset, problems = load(tmp_path)
-    assert ids(dataset) == ["a.jpg"]
-    assert wheres(problems, "row-malformed") == ["b.txt"]
-    assert wheres(problems, "image-unreadable") == ["c.jpg"]
-
-
-def test_names_that_are_not_utf8_are_reported_in_letters_that_can_be_printed(tmp_path):
-    put(tmp_path, "a.jpg", "x")
-    (tmp_path / "caf\udce9.txt").write_text("y")
-    (tmp_path / "caf\udce9").mkdir()
-    dataset, problems = load(tmp_path)
-    assert ids(dataset) == ["a.jpg"]
-    assert wheres(problems, "row-malformed") == ["caf?", "caf?.txt"]
+    assert {kind: sorted(where) for kind, where in named(problems).items()} == {
+        "duplicate-id": ["a.jpg", "a.png"],
+        "image-missing": ["sub/alone.txt", "sub/b.txt", "sub/loop.jpg"],
+        "image-outside": ["sub/out.jpg"],
+        "image-unreadable": ["sub/pipe.jpg"],
+        "image-without-captions": ["alone.jpg", "sub/blank.jpg", "sub/text-out.jpg", "sub/text-pipe.jpg"],
+        "row-malformed": ["caf?", "caf?.txt", "sub/text-out.txt", "sub/text-pipe.txt"],
+    }
 
 
 def test_text_that_is_not_utf8_is_named_with_its_folder_and_line(tmp_path):
