@@ -2,7 +2,10 @@
 
 import tracemalloc
 
+import numpy as np
+
 from pcme.data.problems import Problems
+from pcme.errors import PcmeError
 
 
 def load_as(layout, root, split="all", **fields):
@@ -30,3 +33,16 @@ def traced(function, *args):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return result, peak
+
+
+def outcomes(read, path, damage, count):
+    """What comes of a file that is damaged `count` times: (images, problems), or an error of pcme."""
+    whole, generator, seen = path.read_bytes(), np.random.default_rng(0), set()
+    for _ in range(count):
+        path.write_bytes(damage(bytearray(whole), generator))
+        try:
+            dataset, problems = read()
+            seen.add((len(dataset.images), len(problems)))
+        except PcmeError as error:
+            seen.add(type(error))
+    return seen

@@ -59,19 +59,18 @@ def edit(path, change):
     path.write_bytes(gzip.compress(raw) if packed else raw)
 
 
-def test_train_holds_restval_too(karpathy):
+def test_images_keep_file_order_captions_their_ids_and_train_holds_restval_too(karpathy):
     assert find(karpathy) == COCO(karpathy)
-    train = COCO(karpathy).load("train")
+    train, test = (COCO(karpathy).load(split) for split in ("train", "test"))
     assert [entry["coco_id"] for entry in train.metadata] == [3, 9]
     assert train.labels is None
-
-
-def test_images_keep_file_order_and_captions_their_ids(karpathy):
-    test = COCO(karpathy).load("test")
     assert [entry["coco_id"] for entry in test.metadata] == [7, 5, 6]
     assert test.caption_ids[:6] == ("700", "701", "702", "703", "704", "500")
     assert test.multiplicity().tolist() == [1] * 15
     assert test.images.load(0).size == (24, 18)
+    assert test.labels.names == ("person", "cat", "brush")  # by category id
+    assert test.labels.values.astype(int).tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert test.labelled.tolist() == [True, True, False]
 
 
 def test_the_first_five_captions_count(karpathy):
@@ -79,13 +78,6 @@ def test_the_first_five_captions_count(karpathy):
     val = COCO(karpathy).load("val", problems)
     assert list(val.captions) == [f"image 4 caption {c}" for c in range(5)]
     assert problems.counts == {"caption-surplus": 1}
-
-
-def test_labels_are_the_object_classes_by_category_id(karpathy):
-    test = COCO(karpathy).load("test")
-    assert test.labels.names == ("person", "cat", "brush")
-    assert test.labels.values.astype(int).tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert test.labelled.tolist() == [True, True, False]
 
 
 def test_images_without_objects_drop_out_of_pmrp_only(karpathy):
@@ -96,11 +88,8 @@ def test_images_without_objects_drop_out_of_pmrp_only(karpathy):
     inside = pmrp(scores, labels[test.caption_image], labels, drop_unlabelled=True)
     kept = test.subset(test.labelled)
     captions = np.flatnonzero(test.labelled[test.caption_image])
-    outside = pmrp(
-        scores[np.ix_(captions, np.flatnonzero(test.labelled))],
-        kept.labels.values[kept.caption_image],
-        kept.labels.values,
-    )
+    scores = scores[np.ix_(captions, np.flatnonzero(test.labelled))]
+    outside = pmrp(scores, kept.labels.values[kept.caption_image], kept.labels.values)
     assert np.isnan(inside[10:]).all()
     assert np.array_equal(inside[captions], outside)
 
@@ -170,8 +159,7 @@ def test_the_official_files_give_the_official_splits(official):
     dataset = find(official)
     assert (dataset, dataset.splits) == (COCO(official), ("train", "val"))
     val = dataset.load("val")
-    assert ids(val) == ["val2014/COCO_val2014_000000000008.jpg",
-                          "val2014/COCO_val2014_000000000002.jpg"]  # fmt: skip
+    assert ids(val) == [f"val2014/COCO_val2014_{number:012}.jpg" for number in (8, 2)]
     assert list(val.captions[:5]) == [f"val 8 {c}" for c in range(5)]
     assert val.caption_ids[5] == "20"
     with pytest.raises(ConfigError, match="train, val"):
@@ -206,8 +194,7 @@ def test_captions_without_images_can_be_asked_for(official):
 
 
 def test_the_real_captions_have_the_protocols_counts():
-    problems = Problems()
-    val = COCO(real("coco"), need_images=False).load("val", problems)
+    val, problems = load(real("coco"), "val", need_images=False)
     assert (len(val.images), len(val.captions)) == (5_000, 25_000)  # of 25,014
     assert np.bincount(val.caption_image).tolist() == [5] * 5_000
     assert problems.counts["caption-surplus"] == 13

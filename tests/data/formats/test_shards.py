@@ -17,8 +17,8 @@ from pcme.data import find
 from pcme.data.formats.shards import Shards
 from pcme.data.images.decoding import ImageError
 from pcme.data.problems import Problems
-from pcme.errors import ConfigError, DataError, FormatError, PcmeError
-from tests.data.formats.reading import ids, load_as, traced, wheres
+from pcme.errors import ConfigError, DataError, FormatError
+from tests.data.formats.reading import ids, load_as, outcomes, traced, wheres
 
 load = partial(load_as, Shards)
 
@@ -185,11 +185,10 @@ def test_folders_or_beginnings_of_names_are_the_splits(tmp_path, names):
 
 
 def test_names_are_no_splits_unless_every_shard_has_one(tmp_path):
-    root = tmp_path / "test"
-    shard(root / "train-0.tar", *sample("a", "x"))
-    shard(root / "training.tar", *sample("b", "y"))
-    assert Shards(root).splits == ("all",)
-    assert load(root)[0].captions == ("x", "y")
+    shard(tmp_path / "test" / "train-0.tar", *sample("a", "x"))
+    shard(tmp_path / "test" / "training.tar", *sample("b", "y"))
+    assert Shards(tmp_path / "test").splits == ("all",)
+    assert load(tmp_path / "test")[0].captions == ("x", "y")
 
 
 def test_samples_may_name_their_splits(tmp_path):
@@ -242,23 +241,16 @@ def test_members_of_a_sample_need_not_be_neighbours_and_names_may_be_longer_than
 
 
 def test_only_regular_files_inside_are_considered(tmp_path):
-    secret = tmp_path / "secret.jpg"
-    secret.write_bytes(encoded())
+    (tmp_path / "secret.jpg").write_bytes(encoded())
     members = [
         special("dir", tarfile.DIRTYPE),
-        special("link.jpg", tarfile.SYMTYPE, str(secret)),
+        special("link.jpg", tarfile.SYMTYPE, str(tmp_path / "secret.jpg")),
         special("hard.jpg", tarfile.LNKTYPE, "a.jpg"),
         special("null.jpg", tarfile.CHRTYPE),
         special("pipe.jpg", tarfile.FIFOTYPE),
         special("sparse.jpg", tarfile.GNUTYPE_SPARSE),
-        ("../up.jpg", encoded()),
-        ("a/../../up.jpg", encoded()),
-        ("/abs.jpg", encoded()),
-        ("._a.jpg", b"hidden"),
-        ("__notes__/b.jpg", b"hidden"),
-        ("README", b"no extension"),
-        ("caf\udce9.jpg", encoded()),
-        ("caf\udce9.txt", b"x"),
+        *[(name, encoded()) for name in ("../up.jpg", "a/../../up.jpg", "/abs.jpg")],
+        *[(name, b"x") for name in ("._a.jpg", "__notes__/b.jpg", "README", "caf\udce9.jpg", "caf\udce9.txt")],
         *sample("a", "x"),
     ]
     shard(tmp_path / "s.tar", *members)
@@ -367,9 +359,11 @@ def test_an_image_of_over_256_mib_is_not_read(tmp_path):
     assert caught.value.kind == "image-too-large"
 
 
-def test_a_shard_that_changes_is_noticed(tmp_path):
-    path = shard(tmp_path / "s.tar", *sample("a", "x"), *sample("b", "y"))
+def test_broken_images_and_a_shard_that_changes_are_noticed_when_they_are_read(tmp_path):
+    broken = [("c.jpg", b""), ("c.txt", b"x"), ("d.jpg", b"no"), ("d.txt", b"y")]
+    path = shard(tmp_path / "s.tar", *sample("a", "x"), *sample("b", "y"), *broken)
     images = load(tmp_path)[0].images
+    assert [error_kind(images, index) for index in (2, 3)] == ["image-empty", "image-unreadable"]
     first, second = images.stamp(0), images.stamp(1)
     assert first != second
     assert first == load(tmp_path)[0].images.stamp(0)
@@ -381,28 +375,14 @@ def test_a_shard_that_changes_is_noticed(tmp_path):
     assert error_kind(images, 0) == "image-missing"
 
 
-def test_a_broken_image_is_found_when_it_is_read(tmp_path):
-    shard(tmp_path / "s.tar", ("a.jpg", b""), ("a.txt", b"x"), ("b.jpg", b"no"), ("b.txt", b"y"))
-    images = load(tmp_path)[0].images
-    assert [error_kind(images, index) for index in range(2)] == ["image-empty", "image-unreadable"]
-
-
 def test_no_damage_to_the_bytes_is_a_defect_of_the_reader(tmp_path):
-    path = shard(tmp_path / "s.tar", *(m for n in range(6) for m in sample("é" * 60 + str(n), "x")))
-    whole = path.read_bytes()
-    generator = np.random.default_rng(0)
-    outcomes = set()
-    for _ in range(150):
-        raw = bytearray(whole)
+    def damage(raw, generator):
         for place in generator.integers(0, len(raw), 6):
             raw[place] = generator.integers(0, 256)
-        path.write_bytes(raw)
-        try:
-            dataset, problems = load(path)
-            outcomes.add((len(dataset.images), len(problems)))
-        except PcmeError as error:
-            outcomes.add(type(error))
-    assert len(outcomes) > 3
+        return raw
+
+    path = shard(tmp_path / "s.tar", *(m for n in range(6) for m in sample("é" * 60 + str(n), "x")))
+    assert len(outcomes(lambda: load(path), path, damage, 150)) > 3
 
 
 def test_shards_are_found_but_not_in_a_tar_of_images_alone(tmp_path):
