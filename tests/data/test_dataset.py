@@ -46,11 +46,8 @@ def test_captions_match_their_image_or_all_images_of_its_class(tmp_path, by_clas
     assert dataset.matches().dense().tolist() == loop_matches(dataset)
     assert dataset.multiplicity().tolist() == [matches] * 12
     assert dataset.caption_ids[:3] == ("0.png#0", "0.png#1", "1.png#0")
-
-
-def test_matching_by_class_needs_classes(tmp_path):
     with pytest.raises(DataError, match="toy/test: has no classes"):
-        replace(toy(tmp_path), classes=None).matching_class()
+        replace(dataset, classes=None).matching_class()
 
 
 @pytest.mark.parametrize("by_class", [False, True])
@@ -67,10 +64,7 @@ def test_a_subset_keeps_the_truth_between_what_it_keeps(tmp_path, by_class):
     assert part.metadata == [{"number": 4}, {"number": 1}, {"number": 3}]
     assert part.classes.values.tolist() == [1, 1, 0]
     assert part.labels.values.tolist() == [[True, False], [False, True], [False, True]]
-
-
-def test_a_subset_may_be_a_mask(tmp_path):
-    assert ids(toy(tmp_path).subset(np.array([True, False] * 3))) == ["0.png", "2.png", "4.png"]
+    assert ids(whole.subset(np.array([True, False] * 3))) == ["0.png", "2.png", "4.png"]
 
 
 def test_labelled_says_which_images_have_any_label(tmp_path):
@@ -95,23 +89,15 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, wrong):
         replace(toy(tmp_path), **wrong)
 
 
-def test_files_are_stamped_by_size_and_time(tmp_path):
-    path = picture(tmp_path / "a.png")
+def test_files_are_stamped_by_size_and_time_and_a_subset_is_a_view(tmp_path):
+    path = picture(tmp_path / "b.png")
     files = Files(tmp_path, ["a.png", "b.png"])
-    before = files.stamp(0)
+    view, before = Subset(files, np.array([1])), files.stamp(1)
     picture(path, colour=(0, 0, 255), size=(40, 40))
-    assert files.stamp(0) != before
-    assert files.stamp(1) == "missing"
-    assert (files.id(0), files.path(0), len(files)) == ("a.png", path, 2)
-    assert files.load(0).size == (40, 40)
-
-
-def test_a_subset_of_images_is_a_view(tmp_path):
-    picture(tmp_path / "b.png", size=(5, 4))
-    view = Subset(Files(tmp_path, ["a.png", "b.png"]), np.array([1]))
-    assert (len(view), view.id(0), view.load(0).size) == (1, "b.png", (5, 4))
-    assert view.path(0) == tmp_path / "b.png"
-    assert view.stamp(0) != "missing"
+    assert view.stamp(0) == files.stamp(1) != before
+    assert files.stamp(0) == "missing"
+    assert (files.id(1), files.path(1), len(files)) == (view.id(0), view.path(0), 1 + len(view)) == ("b.png", path, 2)
+    assert files.load(1).size == view.load(0).size == (40, 40)
 
 
 def test_pictures_are_remembered_up_to_the_limit(tmp_path):

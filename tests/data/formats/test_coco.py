@@ -16,8 +16,6 @@ from tests.helpers import picture, real
 
 load = partial(load_as, COCO)
 
-CATEGORIES = [{"id": 1, "name": "person"}, {"id": 17, "name": "cat"}, {"id": 90, "name": "brush"}]
-
 
 def karpathy_entry(number, split, captions=5, folder="val2014"):
     return {
@@ -25,7 +23,6 @@ def karpathy_entry(number, split, captions=5, folder="val2014"):
         "filename": f"COCO_{folder}_{number:012}.jpg",
         "cocoid": number,
         "split": split,
-        "sentids": [100 * number + c for c in range(captions)],
         "sentences": [{"raw": f"image {number} caption {c}", "sentid": 100 * number + c} for c in range(captions)],
     }
 
@@ -45,7 +42,8 @@ def karpathy(tmp_path):
         picture(tmp_path / entry["filepath"] / entry["filename"])
     seen = [{"image_id": image, "category_id": kind} for image, kind in ((7, 17), (7, 17), (7, 1), (5, 90))]
     (tmp_path / "annotations").mkdir()
-    instances = json.dumps({"categories": CATEGORIES, "annotations": seen})
+    kinds = [{"id": kind, "name": name} for kind, name in ((90, "brush"), (1, "person"), (17, "cat"))]
+    instances = json.dumps({"categories": kinds, "annotations": seen})
     (tmp_path / "annotations" / "instances_val2014.json").write_text(instances)
     return tmp_path
 
@@ -177,8 +175,7 @@ def test_official_records_that_lack_a_field_are_reported(official):
     assert problems.counts == {"row-malformed": 3, "caption-surplus": 1}
 
 
-@pytest.mark.parametrize("raw", [b"not gzip", gzip.compress(b'{"images": 1}'),
-                                 gzip.compress(b"{}" * 99)[:20]])  # fmt: skip
+@pytest.mark.parametrize("raw", [b"not gzip", gzip.compress(b'{"images": 1}'), gzip.compress(b"{}" * 99)[:20]])
 def test_a_damaged_official_file_is_a_format_error(official, raw):
     (official / "annotations" / "captions_val2014.json.gz").write_bytes(raw)
     with pytest.raises(FormatError, match="captions_val2014"):

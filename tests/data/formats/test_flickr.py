@@ -6,7 +6,7 @@ import pytest
 
 from pcme.data import Problems, find
 from pcme.data.formats.flickr import Flickr8k, Flickr30k
-from tests.data.formats.reading import ids
+from tests.data.formats.reading import ids, load_as
 from tests.helpers import picture, real
 
 
@@ -37,12 +37,10 @@ def test_the_lists_are_the_splits(flickr8k):
 
 def test_missing_images_captions_and_bad_lines_are_reported(flickr8k):
     (flickr8k / "Flicker8k_Dataset" / "b.jpg").unlink()
-    with open(flickr8k / "Flickr_8k.trainImages.txt", "a") as file:
-        file.write("\nghost.jpg\n")
+    (flickr8k / "Flickr_8k.trainImages.txt").write_text("a.jpg\nb.jpg\n\nghost.jpg\n")
     with open(flickr8k / "Flickr8k.token.txt", "ab") as file:
         file.write(b"no tab here\na.jpg#5\tcaf\xe9\n")
-    problems = Problems()
-    train = Flickr8k(flickr8k).load("train", problems)
+    train, problems = load_as(Flickr8k, flickr8k, "train")
     assert ids(train) == ["Flicker8k_Dataset/a.jpg"]
     assert train.captions[-1] == "caf\N{REPLACEMENT CHARACTER}"
     kinds = ("image-missing", "image-without-captions", "caption-not-utf8", "row-malformed")
