@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.layout import Dataset, recognised, registry
+from pcme.data.layout import Dataset, recognise, registry
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError
@@ -35,7 +35,7 @@ def find(name_or_path: str | Path, **params: object) -> Dataset:
         cls = registry.get(name)
     except ConfigError as error:
         if path.exists():
-            return recognised(path, **params)
+            return recognise(path, **params)
         raise ConfigError(f"{error} There is no folder of that name either.") from error
     if not cls.layout:
         return registry.create(name, **params)

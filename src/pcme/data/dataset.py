@@ -178,33 +178,33 @@ class CaptionDataset:
         count = len(self.images)
         if count < 2:
             raise DataError(f"{self.where}: needs at least 2 usable images to hold one out, got {count}.")
-        held = min(count - 1, max(1, round(share * count)))
+        size = min(count - 1, max(1, round(share * count)))
         order = numpy_stream(seed, "held back").permutation(count)
-        rest, val = (np.sort(part) for part in (order[held:], order[:held]))
+        rest, val = (np.sort(part) for part in (order[size:], order[:size]))
         return self.subset(rest), self.subset(val, split="val")
 
     def subset(self, images: ArrayLike, *, split: str | None = None) -> "CaptionDataset":
         """These images in this order, with all of their captions; a mask or indices."""
-        picked = np.arange(len(self.images))[np.asarray(images)]
+        rows = np.arange(len(self.images))[np.asarray(images)]
         position = np.full(len(self.images), -1, np.int64)
-        position[picked] = np.arange(len(picked))
+        position[rows] = np.arange(len(rows))
         owner = position[self.caption_image]
         order = np.argsort(owner, kind="stable")
-        kept = order[owner[order] >= 0]
+        caption_rows = order[owner[order] >= 0]
         return replace(
             self,
             split=split or self.split,
-            images=Subset(self.images, picked),
-            captions=tuple(self.captions[i] for i in kept),
-            caption_image=owner[kept],
-            facts=self.facts[picked],
-            said=self.said[kept],
-            caption_ids=tuple(self.caption_ids[i] for i in kept),
-            classes=self.classes and self.classes.picked(picked),
-            labels=self.labels and self.labels.picked(picked),
-            metadata=self.metadata and [self.metadata[i] for i in picked],
-            image_vectors=self.image_vectors and self.image_vectors.picked(picked),
-            caption_vectors=self.caption_vectors and self.caption_vectors.picked(kept),
+            images=Subset(self.images, rows),
+            captions=tuple(self.captions[i] for i in caption_rows),
+            caption_image=owner[caption_rows],
+            facts=self.facts[rows],
+            said=self.said[caption_rows],
+            caption_ids=tuple(self.caption_ids[i] for i in caption_rows),
+            classes=self.classes and self.classes.picked(rows),
+            labels=self.labels and self.labels.picked(rows),
+            metadata=self.metadata and [self.metadata[i] for i in rows],
+            image_vectors=self.image_vectors and self.image_vectors.picked(rows),
+            caption_vectors=self.caption_vectors and self.caption_vectors.picked(caption_rows),
         )
 
     def __repr__(self) -> str:

@@ -65,8 +65,8 @@ class Dataset(ABC):
 registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.data.aviary")
 
 
-def recognised(path: Path, **params: object) -> Dataset:
-    """The dataset that lies in a folder, or file, recognised by its layout."""
+def recognise(path: Path, **params: object) -> Dataset:
+    """Find the dataset in a folder, or file, by its layout."""
     layouts = {name: cls for name in registry.names() if (cls := registry.get(name)).layout}
     for name in sorted(layouts, key=lambda name: (layouts[name].rank, name)):
         if layouts[name].recognises(path):

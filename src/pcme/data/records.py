@@ -59,7 +59,7 @@ def assemble(
     usable = list(_usable(records, match, captions_per_image, problems))
     images = source([record.image for record in usable])
     if need_images:
-        usable = [usable[index] for index in _found(images, problems)]
+        usable = [usable[index] for index in _present(images, problems)]
         images = source([record.image for record in usable])
     if not usable:
         faults = problems.summary() or "no records"
@@ -138,7 +138,7 @@ def _captions(record: Record, problems: Problems) -> list[tuple[str, str]]:
     return [(ident, text) for ident, text in zip(ids, texts, strict=True) if text is not None]
 
 
-def _found(images: ImageSource, problems: Problems) -> Iterator[int]:
+def _present(images: ImageSource, problems: Problems) -> Iterator[int]:
     for index in range(len(images)):
         if (fault := _fault(images, index)) is None:
             yield index
@@ -165,12 +165,12 @@ def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
 
 def _classes(records: Sequence[Record]) -> NamedValues | None:
     """The class of every image, or None unless all of them have one."""
-    given = [record.class_name for record in records if record.class_name is not None]
-    if len(given) < len(records):
+    classes = [record.class_name for record in records if record.class_name is not None]
+    if len(classes) < len(records):
         return None
-    names = sorted(set(given))
-    code = {name: position for position, name in enumerate(names)}
-    return NamedValues(np.array([code[name] for name in given], np.int64), tuple(names))
+    names = sorted(set(classes))
+    number = {name: position for position, name in enumerate(names)}
+    return NamedValues(np.array([number[name] for name in classes], np.int64), tuple(names))
 
 
 def _labels(records: Sequence[Record], names: Sequence[str] | None) -> NamedValues | None:

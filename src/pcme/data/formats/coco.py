@@ -23,7 +23,7 @@ from pcme.errors import FormatError
 
 CAPTIONS_PER_IMAGE = 5
 _KARPATHY = "dataset_coco.json"
-_PLACES = ("{path}", "images/{path}", "images/trainval35k/{name}", "images/{name}", "{name}")
+_PATTERNS = ("{path}", "images/{path}", "images/trainval35k/{name}", "images/{name}", "{name}")
 
 
 @registry.register("coco")
@@ -67,7 +67,7 @@ class COCO(Dataset):
             listed = karpathy_records(karpathy, split, problems)
         else:
             listed = _official_records(_official(self.root)[split], problems)
-        records = located(listed, self.root, _PLACES)
+        records = located(listed, self.root, _PATTERNS)
         label_names = None
         if split != "train" and (objects := _objects(self.root)):
             label_names, seen = objects

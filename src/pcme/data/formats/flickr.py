@@ -20,7 +20,7 @@ from pcme.data.text_files import filled_lines, text_lines
 class _Flickr(Dataset):
     tokens: ClassVar[str]
     lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    places: ClassVar[tuple[str, ...]]
+    patterns: ClassVar[tuple[str, ...]]
 
     root: Path
 
@@ -42,7 +42,7 @@ class _Flickr(Dataset):
         self.checked_split(split)
         karpathy = self._karpathy(self.root)
         listed = karpathy_records(karpathy, split, problems) if karpathy.is_file() else self._listed(split, problems)
-        records = located(listed, self.root, self.places)
+        records = located(listed, self.root, self.patterns)
         return assemble(type(self).__name__.lower(), split, records, lambda names: Files(self.root, names), problems)
 
     def _listed(self, split: str, problems: Problems) -> Iterator[Record]:
@@ -66,7 +66,7 @@ class Flickr8k(_Flickr):
     expected = MappingProxyType({"train": 6_000, "dev": 1_000, "val": 1_000, "test": 1_000})
     tokens = "Flickr8k.token.txt"
     lists = MappingProxyType({split: f"Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")})
-    places = ("images/{path}", "Flicker8k_Dataset/{path}", "Flickr8k_Dataset/{path}", "{path}")
+    patterns = ("images/{path}", "Flicker8k_Dataset/{path}", "Flickr8k_Dataset/{path}", "{path}")
 
 
 @registry.register("flickr30k")
@@ -79,7 +79,7 @@ class Flickr30k(_Flickr):
     )
     expected = MappingProxyType({"train": 29_000, "val": 1_014, "test": 1_000, "all": 31_783})
     tokens = "results_20130124.token"
-    places = ("flickr30k-images/{path}", "flickr30k_images/{path}", "images/{path}", "{path}")
+    patterns = ("flickr30k-images/{path}", "flickr30k_images/{path}", "images/{path}", "{path}")
 
 
 def _tokens(path: Path, problems: Problems) -> dict[str, list[str]]:

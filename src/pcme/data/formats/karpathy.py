@@ -42,8 +42,8 @@ def located(records: Iterable[Record], root: Path, patterns: Sequence[str]) -> l
     In a pattern {path} is an image as it is listed, and {name} the last part of that.
     """
     listed = list(records)
-    found = (pattern for record in listed for pattern in patterns if (root / _name(record.image, pattern)).is_file())
-    pattern = next(found, patterns[0])
+    fitting = (pattern for record in listed for pattern in patterns if (root / _name(record.image, pattern)).is_file())
+    pattern = next(fitting, patterns[0])
     return [replace(record, image=_name(record.image, pattern)) for record in listed]
 
 

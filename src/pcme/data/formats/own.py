@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.layout import Dataset, recognised, registry
+from pcme.data.layout import Dataset, recognise, registry
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 
@@ -54,7 +54,7 @@ class Own(Dataset):
 
     @property
     def _inner(self) -> Dataset:
-        return recognised(Path(self.root))
+        return recognise(Path(self.root))
 
     def _source(self, inner: Dataset) -> str:
         for name in ("train", _WHOLE):

@@ -69,32 +69,32 @@ def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     lines = _utf8_lines(path, problems)
-    ahead: deque[Line] = deque()
+    pending: deque[Line] = deque()
     width = 0
     while True:
-        taken: list[Line] = []
-        record = _record_lines(lines, ahead, taken)
+        record: list[Line] = []
+        texts = _record_lines(lines, pending, record)
         try:
-            cells = next(csv.reader(record, delimiter=delimiter, skipinitialspace=True, strict=True))
+            cells = next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True, strict=True))
         except StopIteration:
             return
         except csv.Error as error:
-            ahead.extendleft(reversed(taken[1:]))
+            pending.extendleft(reversed(record[1:]))
             # Where nothing is ever quoted, a caption may begin with a quotation mark.
-            cells = taken[0][1].split(delimiter) if delimiter == "\t" else []
-            if len(cells) != width or "\0" in taken[0][1]:
-                problems.add("row-malformed", taken[0][0], str(error))
+            cells = record[0][1].split(delimiter) if delimiter == "\t" else []
+            if len(cells) != width or "\0" in record[0][1]:
+                problems.add("row-malformed", record[0][0], str(error))
                 continue
         if cells:
             width = width or len(cells)
-            yield taken[0][0], [cell.strip() for cell in cells]
+            yield record[0][0], [cell.strip() for cell in cells]
 
 
-def _record_lines(lines: Iterator[Line], ahead: deque[Line], taken: list[Line]) -> Iterator[str]:
+def _record_lines(lines: Iterator[Line], pending: deque[Line], record: list[Line]) -> Iterator[str]:
     """The lines that make one record: an open quotation mark must not swallow the whole file."""
     size = 0
-    while size <= MAX_LINE and (item := ahead.popleft() if ahead else next(lines, None)):
-        taken.append(item)
+    while size <= MAX_LINE and (item := pending.popleft() if pending else next(lines, None)):
+        record.append(item)
         size += len(item[1])
         if "\0" in item[1]:
             raise csv.Error("a NUL byte")

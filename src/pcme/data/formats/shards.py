@@ -56,7 +56,7 @@ class Shards(Dataset):
     @property
     def splits(self) -> tuple[str, ...]:
         """See the class; only splits named by the samples need the shards to be read."""
-        shards = _shards(Path(self.root))
+        shards = _find_shards(Path(self.root))
         if named := self._named(shards):
             return tuple(name for name in SPLIT_NAMES if name in named)
         first = next(_samples(shards, Problems(), limit=_PROBED), None)
@@ -67,22 +67,22 @@ class Shards(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of the shards and of the samples in them."""
         self.checked_split(split)
-        shards = _shards(Path(self.root))
+        shards = _find_shards(Path(self.root))
         if named := self._named(shards):
             shards = [shard for shard, name in zip(shards, named, strict=True) if name == split]
-        places: dict[str, tuple[int, int, int]] = {}
+        locations: dict[str, tuple[int, int, int]] = {}
 
         def records() -> Iterator[Record]:
             for sample in _samples(shards, problems):
                 if named or split in (sample.split, "all"):
-                    places.setdefault(sample.record.image, sample.place)
+                    locations.setdefault(sample.record.image, sample.location)
                     yield sample.record
                 elif sample.split is None:
                     problems.add("row-malformed", sample.record.image, "no split")
 
         def source(names: Sequence[str]) -> Members:
-            where = np.array([places[name] for name in names], np.int64).reshape(-1, 3)
-            return Members(tuple(shards), names, where)
+            rows = np.array([locations[name] for name in names], np.int64).reshape(-1, 3)
+            return Members(tuple(shards), names, rows)
 
         return assemble("webdataset", split, records(), source, problems, match=self.match)
 
@@ -97,15 +97,15 @@ class _Sample:
     """One sample: its record, where its image is (shard, offset, size), and the split it names."""
 
     record: Record
-    place: tuple[int, int, int]
+    location: tuple[int, int, int]
     split: str | None
 
 
-def _shards(root: Path) -> list[Path]:
+def _find_shards(root: Path) -> list[Path]:
     """The shards that are meant, sorted; a FormatError when they cannot be used."""
     if re.match(r"\w{2,}:", str(root)):
         raise FormatError(f"shards: must be files on this machine, got {root}. Download them.")
-    shards = _tars(root) if root.is_dir() else [root] if root.is_file() else _expanded(str(root))
+    shards = _tars(root) if root.is_dir() else [root] if root.is_file() else _expand(str(root))
     if not shards:
         raise FormatError(f"{root}: holds no shards (*.tar). Give their folder.")
     if all(path.name.lower().endswith(_COMPRESSED) for path in shards):
@@ -119,7 +119,7 @@ def _tars(root: Path) -> list[Path]:
     return sorted(path for path in files if path.name.lower().endswith((".tar", *_COMPRESSED)))
 
 
-def _expanded(pattern: str) -> list[Path]:
+def _expand(pattern: str) -> list[Path]:
     from braceexpand import braceexpand  # webdataset's own
 
     # It holds a whole range in memory before it gives the first name.
@@ -173,7 +173,7 @@ def _record(file: IO[bytes], where: str, key: str, sample: Parts, problems: Prob
     def text(suffix: str) -> str:
         """The text of a member; beyond MAX_LINE bytes it is no caption, and is cut."""
         offset, size = sample[suffix]
-        return decoded(read_at(file, (offset, min(size, MAX_LINE))), f"{where}.{suffix}", problems)
+        return decoded(read_at(file, offset, min(size, MAX_LINE)), f"{where}.{suffix}", problems)
 
     facts = (json_object(text("json"), f"{where}.json", problems) if "json" in sample else None) or {}
     caption, several = facts.pop("caption", None), facts.pop("captions", None)

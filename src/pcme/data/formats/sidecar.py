@@ -90,11 +90,11 @@ class _Folder:
             name, text = self.name(image), self.texts.get(_stem(image))
             if text is not None and owner.setdefault(text, image) != image:
                 problems.add("duplicate-id", name, f"{text} belongs to {owner[text]} already")
-            elif (placed := _placed(root, name)) is None:
+            elif (real_name := _real_name(root, name)) is None:
                 problems.add("image-outside", name, f"a link that leads out of {root}")
             else:
                 captions = _captions(root, self.name(text), problems) if text else []
-                yield Record(placed, captions, class_name=class_name)
+                yield Record(real_name, captions, class_name=class_name)
         self.report_orphans(problems)
 
     def report_orphans(self, problems: Problems) -> None:
@@ -132,13 +132,13 @@ def _stem(name: str) -> str:
     return os.path.splitext(name)[0]
 
 
-def _placed(root: Path, name: str) -> str | None:
+def _real_name(root: Path, name: str) -> str | None:
     """The name of the file itself: a link may lead elsewhere, and None is outside of the folder."""
     return inside(root, name) if os.path.islink(root / name) else name
 
 
 def _captions(root: Path, name: str, problems: Problems) -> list[str]:
-    if _placed(root, name) is None or not os.path.isfile(root / name):
+    if _real_name(root, name) is None or not os.path.isfile(root / name):
         problems.add("row-malformed", name, "not a regular file of this folder")
         return []
     try:

@@ -56,12 +56,12 @@ class Table(Dataset):
         """A table, or a folder with one: called captions.* or metadata.*, or with the columns."""
         if root.is_file():
             return root.suffix.lower() in _SUFFIXES
-        return any(path.stem.lower() in _STEMS or _fits(path) for path in _tables(root))
+        return any(path.stem.lower() in _STEMS or _has_columns(path) for path in _tables(root))
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Those of the column `split`, in file order; "all" without such a column."""
-        path = _chosen(Path(self.root))
+        path = _find_table(Path(self.root))
         if "split" not in self._columns(path):
             return ("all",)
         rows = read_rows(path, Problems(), only=["split"])
@@ -69,7 +69,7 @@ class Table(Dataset):
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of their first rows."""
-        path = _chosen(Path(self.root))
+        path = _find_table(Path(self.root))
         listing = _Listing(split, self._columns(path))
         for where, row in read_rows(path, problems):
             if fault := listing.add(where, row):
@@ -158,14 +158,14 @@ def _tables(root: Path) -> list[Path]:
     return sorted(path for path in root.glob("[!.]*") if path.suffix.lower() in _SUFFIXES and path.is_file())
 
 
-def _fits(path: Path) -> bool:
+def _has_columns(path: Path) -> bool:
     try:
         return bool(Table(path)._columns(path))
     except (PcmeError, OSError):
         return False
 
 
-def _chosen(root: Path) -> Path:
+def _find_table(root: Path) -> Path:
     """The table that is meant: the file itself, or the one in the folder."""
     if root.is_file() and root.suffix.lower() in _SUFFIXES:
         return root

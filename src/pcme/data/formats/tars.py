@@ -32,7 +32,7 @@ class Members(NamedImages):
 
     shards: Sequence[Path]
     names: Sequence[str]
-    places: Int64[np.ndarray, "n 3"]
+    locations: Int64[np.ndarray, "n 3"]
 
     def load(self, index: int) -> Image.Image:
         """The decoded member."""
@@ -40,18 +40,18 @@ class Members(NamedImages):
 
     def stamp(self, index: int) -> str:
         """The stamp of the tar, and the place in it; "missing" without the tar."""
-        shard, offset, size = self.places[index].tolist()
+        shard, offset, size = self.locations[index].tolist()
         stamp = file_stamp(self.shards[shard])
         return stamp if stamp == "missing" else f"{stamp}:{offset}:{size}"
 
     def read(self, index: int) -> bytes:
         """The bytes of the image as they are in the tar; an ImageError when they are not there."""
-        shard, offset, size = self.places[index].tolist()
+        shard, offset, size = self.locations[index].tolist()
         if size > MAX_MEMBER:
             raise ImageError("image-too-large", f"{size:,} bytes, over {MAX_MEMBER:,}")
         try:
             with open(self.shards[shard], "rb") as file:
-                data = read_at(file, (offset, size))
+                data = read_at(file, offset, size)
         except OSError as error:
             raise ImageError("image-missing", f"{self.shards[shard]}: {error.strerror}") from error
         if len(data) < size:
@@ -132,7 +132,7 @@ def _walk(shard: Path) -> Iterator[tarfile.TarInfo]:
 
 
 def _damage(shard: Path, error: Exception) -> tuple[str, str, str]:
-    """The kind, place and detail of what is wrong with a whole shard."""
+    """The problem of a whole shard: its kind, where, and the detail."""
     if isinstance(error, OSError):
         return "image-missing", str(shard), error.strerror or "cannot be read"
     with open(shard, "rb") as file:
@@ -141,7 +141,7 @@ def _damage(shard: Path, error: Exception) -> tuple[str, str, str]:
     return "row-malformed", str(shard), f"{error} ({advice})"
 
 
-def read_at(file: IO[bytes], place: tuple[int, int]) -> bytes:
-    """Read (offset, size) of a file."""
-    file.seek(place[0])
-    return file.read(place[1])
+def read_at(file: IO[bytes], offset: int, size: int) -> bytes:
+    """Read `size` bytes of a file from `offset` on."""
+    file.seek(offset)
+    return file.read(size)
