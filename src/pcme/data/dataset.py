@@ -161,7 +161,7 @@ class CaptionDataset:
 
     @property
     def clusters(self) -> Int64[np.ndarray, " n"]:
-        """The class number of each image, or its own number: images of one cluster are not independent."""
+        """The class number of each image, or its own number; images of one cluster are not independent."""
         return np.arange(len(self.images)) if self.classes is None else np.asarray(self.classes.values, np.int64)
 
     @property
