@@ -39,7 +39,7 @@ def test_missing_images_captions_and_bad_lines_are_reported(flickr8k):
     (flickr8k / "Flicker8k_Dataset" / "b.jpg").unlink()
     (flickr8k / "Flickr_8k.trainImages.txt").write_text("a.jpg\nb.jpg\n\nghost.jpg\n")
     with open(flickr8k / "Flickr8k.token.txt", "ab") as file:
-        file.write(b"no tab here\na.jpg#5\tcaf\xe9\n")
+        file.write(b"no tab here\n\na.jpg#5\tcaf\xe9\n")
     train, problems = load_as(Flickr8k, flickr8k, "train")
     assert ids(train) == ["Flicker8k_Dataset/a.jpg"]
     assert train.captions[-1] == "caf\N{REPLACEMENT CHARACTER}"
