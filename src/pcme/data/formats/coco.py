@@ -31,11 +31,11 @@ _PATTERNS = ("{path}", "images/{path}", "images/trainval35k/{name}", "images/{na
 class COCO(Dataset):
     """COCO Captions: Karpathy or official splits, five captions per image, 80 object classes."""
 
+    expected: ClassVar[Mapping[str, int]] = MappingProxyType({"train": 113_287, "val": 5_000, "test": 5_000})
     layout: ClassVar[str] = (
         "dataset_coco.json (Karpathy) or annotations/captions_*.json, instances_*.json, and the "
         "images in train2014/ val2014/ (or 2017), maybe below images/; .json.gz is read too"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType({"train": 113_287, "val": 5_000, "test": 5_000})
     readings: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         {"val": ("pmrp", "1k"), "test": ("pmrp", "1k", "eccv", "cxc")}
     )

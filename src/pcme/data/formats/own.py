@@ -18,8 +18,8 @@ _WHOLE = "all"  # how the layouts call the one split of a folder without splits
 class Own(Dataset):
     """Your own images in any of the other layouts; without a val split, `share` of the images."""
 
-    layout: ClassVar[str] = "images and captions in any other layout: a table, text files beside the images, shards ..."
     rank: ClassVar[int] = 9
+    layout: ClassVar[str] = "images and captions in any other layout: a table, text files beside the images, shards ..."
 
     root: Path
     share: float = 0.1
