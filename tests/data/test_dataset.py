@@ -11,6 +11,7 @@ from pcme.data.images.decoding import ImageError
 from pcme.data.sources import CachedImages, Files, Subset
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.retrieval.labels import UNSAID
+from tests.data.formats.reading import ids
 from tests.helpers import picture
 
 
@@ -39,58 +40,37 @@ def loop_matches(dataset):
     ]
 
 
-def test_captions_match_the_image_they_were_written_for(tmp_path):
-    dataset = toy(tmp_path)
+@pytest.mark.parametrize(("by_class", "matches"), [(False, 1), (True, 2)])
+def test_captions_match_their_image_or_all_images_of_its_class(tmp_path, by_class, matches):
+    dataset = toy(tmp_path).matching_class() if by_class else toy(tmp_path)
     assert dataset.matches().dense().tolist() == loop_matches(dataset)
-    assert dataset.multiplicity().tolist() == [1] * 12
-
-
-def test_matching_by_class_makes_all_images_of_the_class_right(tmp_path):
-    dataset = toy(tmp_path).matching_class()
-    assert dataset.matches().dense().tolist() == loop_matches(dataset)
-    assert dataset.multiplicity().tolist() == [2] * 12
-
-
-def test_matching_by_class_needs_classes(tmp_path):
+    assert dataset.multiplicity().tolist() == [matches] * 12
+    assert dataset.caption_ids[:3] == ("0.png#0", "0.png#1", "1.png#0")
     with pytest.raises(DataError, match="toy/test: has no classes"):
-        replace(toy(tmp_path), classes=None).matching_class()
+        replace(dataset, classes=None).matching_class()
 
 
 @pytest.mark.parametrize("by_class", [False, True])
 def test_a_subset_keeps_the_truth_between_what_it_keeps(tmp_path, by_class):
-    whole = toy(tmp_path)
-    whole = whole.matching_class() if by_class else whole
+    whole = toy(tmp_path).matching_class() if by_class else toy(tmp_path)
     picked = [4, 1, 3]
     part = whole.subset(picked)
     captions = [c for image in picked for c in (2 * image, 2 * image + 1)]
     assert list(part.captions) == [whole.captions[c] for c in captions]
     assert list(part.caption_ids) == [whole.caption_ids[c] for c in captions]
     assert part.caption_image.tolist() == [0, 0, 1, 1, 2, 2]
-    expected = whole.matches().dense()[np.ix_(captions, picked)]
-    assert np.array_equal(part.matches().dense(), expected)
-    assert [part.images.id(i) for i in range(3)] == ["4.png", "1.png", "3.png"]
+    assert np.array_equal(part.matches().dense(), whole.matches().dense()[np.ix_(captions, picked)])
+    assert ids(part) == ["4.png", "1.png", "3.png"]
     assert part.metadata == [{"number": 4}, {"number": 1}, {"number": 3}]
     assert part.classes.values.tolist() == [1, 1, 0]
     assert part.labels.values.tolist() == [[True, False], [False, True], [False, True]]
-
-
-def test_a_subset_may_be_a_mask(tmp_path):
-    part = toy(tmp_path).subset(np.array([True, False] * 3))
-    assert [part.images.id(i) for i in range(len(part.images))] == ["0.png", "2.png", "4.png"]
-
-
-def test_caption_ids_count_within_the_image(tmp_path):
-    assert toy(tmp_path).caption_ids[:3] == ("0.png#0", "0.png#1", "1.png#0")
+    assert ids(whole.subset(np.array([True, False] * 3))) == ["0.png", "2.png", "4.png"]
 
 
 def test_labelled_says_which_images_have_any_label(tmp_path):
-    dataset = toy(tmp_path)
-    bare = np.zeros((6, 2), np.bool_)
-    bare[2, 1] = True
-    assert replace(dataset, labels=NamedValues(bare, ("x", "y"))).labelled.tolist() == [
-        False, False, True, False, False, False,
-    ]  # fmt: skip
-    assert not replace(dataset, labels=None).labelled.any()
+    labels = NamedValues(np.arange(6)[:, None] == [[2, 9]], ("x", "y"))
+    assert replace(toy(tmp_path), labels=labels).labelled.tolist() == [number == 2 for number in range(6)]
+    assert not replace(toy(tmp_path), labels=None).labelled.any()
 
 
 @pytest.mark.parametrize(
@@ -109,29 +89,15 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, wrong):
         replace(toy(tmp_path), **wrong)
 
 
-def test_files_are_stamped_by_size_and_time(tmp_path):
-    path = picture(tmp_path / "a.png")
+def test_files_are_stamped_by_size_and_time_and_a_subset_is_a_view(tmp_path):
+    path = picture(tmp_path / "b.png")
     files = Files(tmp_path, ["a.png", "b.png"])
-    before = files.stamp(0)
+    view, before = Subset(files, np.array([1])), files.stamp(1)
     picture(path, colour=(0, 0, 255), size=(40, 40))
-    assert files.stamp(0) != before
-    assert files.stamp(1) == "missing"
-    assert (files.id(0), files.path(0), len(files)) == ("a.png", path, 2)
-    assert files.load(0).size == (40, 40)
-
-
-def test_files_keep_to_their_limit(tmp_path):
-    picture(tmp_path / "a.png", size=(40, 40))
-    with pytest.raises(ImageError, match="40 x 40"):
-        Files(tmp_path, ["a.png"], max_pixels=1000).load(0)
-
-
-def test_a_subset_of_images_is_a_view(tmp_path):
-    picture(tmp_path / "b.png", size=(5, 4))
-    view = Subset(Files(tmp_path, ["a.png", "b.png"]), np.array([1]))
-    assert (len(view), view.id(0), view.load(0).size) == (1, "b.png", (5, 4))
-    assert view.path(0) == tmp_path / "b.png"
-    assert view.stamp(0) != "missing"
+    assert view.stamp(0) == files.stamp(1) != before
+    assert files.stamp(0) == "missing"
+    assert (files.id(1), files.path(1), len(files)) == (view.id(0), view.path(0), 1 + len(view)) == ("b.png", path, 2)
+    assert files.load(1).size == view.load(0).size == (40, 40)
 
 
 def test_pictures_are_remembered_up_to_the_limit(tmp_path):
@@ -152,9 +118,8 @@ def test_pictures_are_remembered_up_to_the_limit(tmp_path):
 def test_divided_is_a_random_share_and_the_rest(tmp_path):
     data = toy(tmp_path, images=10)
     rest, held = data.divided(0.3)
-    ids = [{part.images.id(i) for i in range(len(part.images))} for part in (rest, held)]
-    assert (len(ids[0]), len(ids[1])) == (7, 3)
-    assert ids[0] | ids[1] == {data.images.id(i) for i in range(10)}
+    assert (len(ids(rest)), len(ids(held))) == (7, 3)
+    assert sorted(ids(rest) + ids(held)) == ids(data)
     assert (rest.split, held.split) == (data.split, "val")
     assert sorted((*rest.captions, *held.captions)) == sorted(data.captions)
     again, other = data.divided(0.3)[1], data.divided(0.3, seed=1)[1]

@@ -8,23 +8,12 @@ import os
 from pathlib import Path
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.layout import Dataset, recognised, registry
-from pcme.data.problems import Problem, Problems
-from pcme.data.sources import Files, ImageSource
+from pcme.data.layout import Dataset, recognise, registry
+from pcme.data.problems import Problems
+from pcme.data.sources import ImageSource
 from pcme.errors import ConfigError
 
-__all__ = [
-    "CaptionDataset",
-    "Dataset",
-    "Files",
-    "ImageSource",
-    "Problem",
-    "Problems",
-    "create",
-    "find",
-    "names",
-    "registry",
-]
+__all__ = ["CaptionDataset", "Dataset", "ImageSource", "Problems", "create", "find", "names", "registry"]
 
 
 def create(name: str, **params: object) -> Dataset:
@@ -40,29 +29,19 @@ def names() -> list[str]:
 
 
 def find(name_or_path: str | Path, **params: object) -> Dataset:
-    """Find a dataset by its name, such as "aviary" or "cub", or by a folder of a known layout.
-
-    A name that needs files is looked for in the folder of that name below $PCME_DATA. `params` are
-    further fields of the dataset.
-    """
-    text = str(name_or_path)
-    if text in names() or text in registry.aliases():
-        return _by_name(text, params)
-    if Path(text).exists():
-        return recognised(Path(text), **params)
+    """Find a dataset by its name, with its files in the folder of that name below $PCME_DATA, or by its folder."""
+    name, path = str(name_or_path), Path(name_or_path)
     try:
-        return _by_name(text, params)
+        cls = registry.get(name)
     except ConfigError as error:
+        if path.exists():
+            return recognise(path, **params)
         raise ConfigError(f"{error} There is no folder of that name either.") from error
-
-
-def _by_name(name: str, params: dict[str, object]) -> Dataset:
-    cls = registry.get(name)
     if not cls.layout:
         return registry.create(name, **params)
     base = os.environ.get("PCME_DATA")
     root = Path(base or ".") / name
     if base and root.is_dir():
         return registry.create(name, **{**params, "root": root})
-    given = f"PCME_DATA={base} has no folder {name}" if base else "PCME_DATA is not set"
-    raise ConfigError(f'dataset "{name}": needs its files, {given}. Give the folder itself, with {cls.layout}.')
+    fault = f"PCME_DATA={base} has no folder {name}" if base else "PCME_DATA is not set"
+    raise ConfigError(f'dataset "{name}": needs its files, {fault}. Give the folder itself, with {cls.layout}.')

@@ -1,25 +1,31 @@
-"""VectorFile: vectors of images or captions in a NumPy file, read row by row where they lie.
-
-Files may be larger than memory; they are mapped, never loaded, and no pickle is read.
-"""
+"""Arrays in .npy files: mapped, never loaded whole, so that they may be larger than memory."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from pcme.errors import DataError, FormatError
 
 CHECKED_BYTES = 64 * 2**20
-"""How much is read at a time when a file is looked through."""
+"""Bytes that are read at a time when a file is checked."""
+
+
+def mapped_array(path: Path) -> Shaped[np.ndarray, "..."]:
+    """The array in a .npy file; pickled objects are refused."""
+    try:
+        values: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
+    return values
 
 
 @dataclass(frozen=True, eq=False)
 class VectorFile:
-    """Some rows of an array [n,d] or [n,s,d]; a row is one vector or s of them."""
+    """Rows of an array [n,d] or [n,s,d] of a file; a row is one vector or s of them."""
 
     values: Float[np.ndarray, "n ..."]
     rows: Int64[np.ndarray, " m"]
@@ -27,14 +33,10 @@ class VectorFile:
     @classmethod
     def open(cls, path: Path) -> "VectorFile":
         """All rows of a .npy file, of which every number must be finite."""
-        try:
-            values = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
+        values = mapped_array(path)
         if values.ndim not in (2, 3) or values.dtype.kind != "f":
-            raise FormatError(
-                f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {values.dtype} {list(values.shape)}."
-            )
+            shape = f"{values.dtype} {list(values.shape)}"
+            raise FormatError(f"{path}: must hold real numbers of shape [n, d] or [n, s, d], got {shape}.")
         _require_finite(values, path)
         return cls(values, np.arange(len(values)))
 
@@ -45,8 +47,7 @@ class VectorFile:
 
     def row(self, index: int) -> Float[Tensor, "s d"]:
         """The vectors of one item, in single precision."""
-        found = np.array(self.values[self.rows[index]], np.float32)
-        return torch.from_numpy(found.reshape(-1, self.width))
+        return torch.from_numpy(np.atleast_2d(np.array(self.values[self.rows[index]], np.float32)))
 
     def picked(self, rows: Int64[np.ndarray, " k"]) -> "VectorFile":
         """These of the rows, in this order."""
@@ -62,7 +63,5 @@ def _require_finite(values: Float[np.ndarray, "n ..."], path: Path) -> None:
         block = values[start : start + step]
         bad = ~np.isfinite(block.reshape(len(block), -1)).all(1)
         if bad.any():
-            raise DataError(
-                f"{path}: row {start + int(bad.argmax())} has a value that is NaN or infinite. "
-                "Compute it again, or leave the row out of all files."
-            )
+            row = start + int(bad.argmax())
+            raise DataError(f"{path}: row {row} has a value that is NaN or infinite. Compute it again or leave it out.")

@@ -3,11 +3,11 @@
 One rule gives the ground truth of every dataset: *a caption matches every image that satisfies all it says*. A row of
 `facts` is true of an image; a row of `said` holds a caption's statements, with UNSAID where it is silent. In COCO a
 caption says one thing, "I was written for image 17"; in CUB, "this is a Laysan albatross"; in Aviary, up to eight
-attributes. Losses, metrics and analyses ask `matches`; none assumes that caption i belongs to image i.
-
-Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
+attributes. Paper: §3.1 (τ), §4.1 (CUB by class, COCO by image).
 """
 
+import itertools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
@@ -55,15 +55,21 @@ class NamedValues:
     values: np.ndarray
     names: tuple[str, ...]
 
+    def picked(self, rows: Int64[np.ndarray, " k"]) -> "NamedValues":
+        """These of the rows, in this order."""
+        return NamedValues(self.values[rows], self.names)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
 
 @dataclass(frozen=True, eq=False)
 class CaptionDataset:
     """One split: images, captions, and the truth about them.
 
-    `caption_image` is the image each caption was written for; `classes` and `labels` belong to
-    images, and a caption inherits its image's. `metadata` holds whatever else is known of an image.
-    `image_vectors` and `caption_vectors` replace pixels and words where they are given. `readings`
-    names further ways to judge the split (`pcme.evaluation.readings`).
+    `caption_image` is the image each caption was written for; `classes` and `labels` belong to images, and a caption
+    inherits its image's. `metadata` holds whatever else is known of an image. `image_vectors` and `caption_vectors`
+    replace pixels and words. `readings` names further ways to judge the split (`pcme.evaluation.readings`).
 
     >>> from pathlib import Path
     >>> from pcme.data.sources import Files
@@ -95,18 +101,19 @@ class CaptionDataset:
     readings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.caption_ids:
-            numbered = _numbered(self.images, self.caption_image)
-            object.__setattr__(self, "caption_ids", numbered)
         n, m = len(self.images), len(self.captions)
-        _check_rows(self.where, "images", n, facts=self.facts, classes=self.classes)
-        _check_rows(self.where, "images", n, labels=self.labels, metadata=self.metadata)
-        _check_rows(self.where, "captions", m, caption_image=self.caption_image, said=self.said)
-        _check_rows(self.where, "captions", m, caption_ids=self.caption_ids)
-        _check_rows(self.where, "images", n, image_vectors=self.image_vectors)
-        _check_rows(self.where, "captions", m, caption_vectors=self.caption_vectors)
+        if not self.caption_ids:
+            object.__setattr__(self, "caption_ids", _numbered(self.images, self.caption_image))
+        self._require_rows("image", n, "facts", "classes", "labels", "metadata", "image_vectors")
+        self._require_rows("caption", m, "caption_image", "said", "caption_ids", "caption_vectors")
         if m and not 0 <= self.caption_image.min() <= self.caption_image.max() < n:
             raise ShapeError(f"{self.where}: caption_image must be from 0 to {n - 1}.")
+
+    def _require_rows(self, of: str, count: int, *names: str) -> None:
+        for name in names:
+            column = getattr(self, name)
+            if column is not None and len(column) != count:
+                raise ShapeError(f"{self.where}: {name} must have {count} rows, one per {of}, got {len(column)}.")
 
     @classmethod
     def by_image(
@@ -128,16 +135,12 @@ class CaptionDataset:
         owner = np.asarray(caption_image, np.int64)
         facts = np.arange(len(images), dtype=np.int64)[:, None]
         return cls(
-            name, split, images, captions, owner, facts, owner[:, None],
-            caption_ids, classes, labels, metadata,
+            name, split, images, captions, owner, facts, owner[:, None], caption_ids, classes, labels, metadata,
             image_vectors=image_vectors, caption_vectors=caption_vectors,
         )  # fmt: skip
 
     def matching_class(self) -> "CaptionDataset":
-        """The same dataset, in which a caption matches all images of its class. Paper: §4.1 (CUB).
-
-        Needs `classes`.
-        """
+        """The same dataset, in which a caption matches all images of its class. Paper: §4.1 (CUB)."""
         if self.classes is None:
             raise DataError(f"{self.where}: has no classes to match by. Give each image a class, or match by image.")
         facts = np.asarray(self.classes.values, np.int64)[:, None]
@@ -158,20 +161,13 @@ class CaptionDataset:
 
     @property
     def clusters(self) -> Int64[np.ndarray, " n"]:
-        """The class number of each image; its own number where there are no classes.
-
-        Images of one cluster are not independent, nor are the captions written for them.
-        """
-        if self.classes is None:
-            return np.arange(len(self.images))
-        return np.asarray(self.classes.values, np.int64)
+        """The class number of each image, or its own number; images of one cluster are not independent."""
+        return np.arange(len(self.images)) if self.classes is None else np.asarray(self.classes.values, np.int64)
 
     @property
     def labelled(self) -> Bool[np.ndarray, " n"]:
         """Which images have any label; the others count in no plausible match. Paper: §C.1."""
-        if self.labels is None:
-            return np.zeros(len(self.images), np.bool_)
-        return np.asarray(self.labels.values.any(1))
+        return np.zeros(len(self.images), np.bool_) if self.labels is None else np.asarray(self.labels.values.any(1))
 
     def unmatched(self, count: int, *, seed: int = 0) -> Written | None:
         """Captions that match no image of this split; None where none can be written."""
@@ -181,63 +177,41 @@ class CaptionDataset:
         """(the rest, a random share of the images as split "val"); the same ones for one seed."""
         count = len(self.images)
         if count < 2:
-            raise DataError(
-                f"{self.where}: needs at least one image to train on and one to validate with, "
-                f"got {count} usable images."
-            )
-        held = min(count - 1, max(1, round(share * count)))
+            raise DataError(f"{self.where}: needs at least 2 usable images to hold one out, got {count}.")
+        size = min(count - 1, max(1, round(share * count)))
         order = numpy_stream(seed, "held back").permutation(count)
-        rest, val = (np.sort(part) for part in (order[held:], order[:held]))
+        rest, val = (np.sort(part) for part in (order[size:], order[:size]))
         return self.subset(rest), self.subset(val, split="val")
 
     def subset(self, images: ArrayLike, *, split: str | None = None) -> "CaptionDataset":
         """These images in this order, with all of their captions; a mask or indices."""
-        picked = np.arange(len(self.images))[np.asarray(images)]
+        rows = np.arange(len(self.images))[np.asarray(images)]
         position = np.full(len(self.images), -1, np.int64)
-        position[picked] = np.arange(len(picked))
+        position[rows] = np.arange(len(rows))
         owner = position[self.caption_image]
         order = np.argsort(owner, kind="stable")
-        kept = order[owner[order] >= 0]
+        caption_rows = order[owner[order] >= 0]
         return replace(
             self,
             split=split or self.split,
-            images=Subset(self.images, picked),
-            captions=tuple(self.captions[i] for i in kept),
-            caption_image=owner[kept],
-            facts=self.facts[picked],
-            said=self.said[kept],
-            caption_ids=tuple(self.caption_ids[i] for i in kept),
-            classes=_picked(self.classes, picked),
-            labels=_picked(self.labels, picked),
-            metadata=self.metadata and [self.metadata[i] for i in picked],
-            image_vectors=self.image_vectors and self.image_vectors.picked(picked),
-            caption_vectors=self.caption_vectors and self.caption_vectors.picked(kept),
+            images=Subset(self.images, rows),
+            captions=tuple(self.captions[i] for i in caption_rows),
+            caption_image=owner[caption_rows],
+            facts=self.facts[rows],
+            said=self.said[caption_rows],
+            caption_ids=tuple(self.caption_ids[i] for i in caption_rows),
+            classes=self.classes and self.classes.picked(rows),
+            labels=self.labels and self.labels.picked(rows),
+            metadata=self.metadata and [self.metadata[i] for i in rows],
+            image_vectors=self.image_vectors and self.image_vectors.picked(rows),
+            caption_vectors=self.caption_vectors and self.caption_vectors.picked(caption_rows),
         )
 
     def __repr__(self) -> str:
-        counts = f"{len(self.images):,} images, {len(self.captions):,} captions"
-        return f"CaptionDataset({self.where}: {counts})"
+        return f"CaptionDataset({self.where}: {len(self.images):,} images, {len(self.captions):,} captions)"
 
 
 def _numbered(images: ImageSource, owners: Int64[np.ndarray, " m"]) -> tuple[str, ...]:
     """ "a.jpg#0", "a.jpg#1": the captions of each image, counted."""
-    seen: dict[int, int] = {}
-    ids = []
-    for owner in owners.tolist():
-        number = seen.get(owner, 0)
-        seen[owner] = number + 1
-        ids.append(f"{images.id(owner)}#{number}")
-    return tuple(ids)
-
-
-def _picked(named: NamedValues | None, rows: Int64[np.ndarray, " k"]) -> NamedValues | None:
-    return named and NamedValues(named.values[rows], named.names)
-
-
-def _check_rows(where: str, of: str, count: int, **columns: object) -> None:
-    for name, column in columns.items():
-        values = column.values if isinstance(column, NamedValues) else column
-        if values is not None and len(values) != count:  # type: ignore[arg-type]
-            raise ShapeError(
-                f"{where}: {name} must have one row for each of the {count} {of}, got {len(values)}."  # type: ignore[arg-type]
-            )
+    numbers: dict[int, itertools.count[int]] = defaultdict(itertools.count)
+    return tuple(f"{images.id(owner)}#{next(numbers[owner])}" for owner in owners.tolist())

@@ -15,10 +15,7 @@ from pcme.errors import ConfigError
 
 @dataclass(frozen=True)
 class Dataset(ABC):
-    """A dataset as a user names it: a frozen dataclass whose fields are its parameters.
-
-    A new one is one class in one file, under `@registry.register(name)`. Datasets on disk have a field `root`.
-    """
+    """A dataset as a user names it: a frozen dataclass whose fields are its parameters, on disk with a field `root`."""
 
     layout: ClassVar[str] = ""
     """The contents of its folder, in one line; "" for a dataset that needs none."""
@@ -49,10 +46,7 @@ class Dataset(ABC):
         return False
 
     def with_missing(self) -> "Dataset":
-        """The same dataset, images that are not there included, where it can be read so.
-
-        For looking at what is listed: a missing image becomes an ImageError when it is loaded.
-        """
+        """The same dataset with missing images, where it can be read so; to load one is an ImageError."""
         return self
 
     def checked_split(self, split: str) -> str:
@@ -71,12 +65,11 @@ class Dataset(ABC):
 registry: Registry[Dataset] = Registry("dataset", "pcme.data.formats", "pcme.data.aviary")
 
 
-def recognised(path: Path, **params: object) -> Dataset:
-    """The dataset that lies in a folder, or file, recognised by its layout."""
-    names = registry.names()
-    for name in sorted(names, key=lambda name: (registry.get(name).rank, name)):
-        cls = registry.get(name)
-        if cls.layout and cls.recognises(path):
+def recognise(path: Path, **params: object) -> Dataset:
+    """Find the dataset in a folder, or file, by its layout."""
+    layouts = {name: cls for name in registry.names() if (cls := registry.get(name)).layout}
+    for name in sorted(layouts, key=lambda name: (layouts[name].rank, name)):
+        if layouts[name].recognises(path):
             return registry.create(name, **{**params, "root": path})
-    layouts = "\n".join(f"  {name}: {registry.get(name).layout}" for name in names if registry.get(name).layout)
-    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{layouts}")
+    known = "\n".join(f"  {name}: {cls.layout}" for name, cls in layouts.items())
+    raise ConfigError(f"{path} has no layout known here. Known layouts:\n{known}")

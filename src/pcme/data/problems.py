@@ -1,38 +1,31 @@
-"""Problems: faults of a dataset, counted and named while loading continues.
-
-A loader never skips anything silently. It reports here what it cannot use, and its caller shows the
-summary at the end; with `strict` the first problem stops it.
-"""
+"""Problems: faults of a dataset, counted and named while loading continues; nothing is skipped silently."""
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
 
 from pcme.errors import DataError
 
-KEPT = 1000
-"""Problems of one kind that are kept with their names; beyond it they are only counted."""
+KEPT = 1000  # problems of one kind that are kept with their names; beyond it they are only counted
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "image-missing": "listed but not there; left out",
-        "image-empty": "a file of zero bytes; left out",
-        "image-truncated": "the file ends too early; left out",
-        "image-unreadable": "not an image of a supported format; left out",
-        "image-too-large": "more pixels than the limit; not decoded, left out",
-        "image-wrong-extension": "the extension names another format; read by its content",
-        "image-outside": "lies outside the dataset's folder; left out",
-        "image-without-captions": "no usable caption; left out",
-        "caption-empty": "no words; left out",
-        "caption-too-long": "cut to the longest length allowed",
-        "caption-not-utf8": "bytes that are not UTF-8 were replaced by U+FFFD",
-        "caption-surplus": "more captions than the protocol takes; the first ones kept",
-        "class-missing": "listed but without any image here",
-        "duplicate-id": "an id seen before; the first one kept",
-        "row-malformed": "a record that cannot be read; left out",
-    }
-)
+KINDS: Mapping[str, str] = {
+    "image-missing": "listed but not there; left out",
+    "image-empty": "a file of zero bytes; left out",
+    "image-truncated": "the file ends too early; left out",
+    "image-unreadable": "not an image of a supported format; left out",
+    "image-too-large": "more pixels than the limit; not decoded, left out",
+    "image-wrong-extension": "the extension names another format; read by its content",
+    "image-outside": "lies outside the dataset's folder; left out",
+    "image-without-captions": "no usable caption; left out",
+    "caption-empty": "no words; left out",
+    "caption-too-long": "cut to the longest length allowed",
+    "caption-not-utf8": "bytes that are not UTF-8 were replaced by U+FFFD",
+    "caption-surplus": "more captions than the protocol takes; the first ones kept",
+    "class-missing": "listed but without any image here",
+    "duplicate-id": "an id seen before; the first one kept",
+    "row-malformed": "a record that cannot be read; left out",
+}
 """Every kind of problem, and what is done about it."""
 NOTES = frozenset({"caption-surplus", "image-wrong-extension"})
 """Kinds that lose nothing a protocol wants: counted and named, but no reason to stop."""
@@ -68,17 +61,13 @@ class Problems:
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-        self._kept: dict[str, list[Problem]] = {}
+        self._counts: Counter[str] = Counter()
+        self._kept: defaultdict[str, list[Problem]] = defaultdict(list)
         self._seen: set[int] = set()
-        self._meanings: dict[str, str] = {}
+        self._meanings = dict(KINDS)
 
     def add(self, kind: str, where: str, detail: str, *, meaning: str | None = None) -> None:
-        """Count one problem, once however often it is met; raise it if strict.
-
-        A layout outside this package may report kinds of its own: `meaning` says what such a kind
-        is and what is done about it, as KINDS does for the others.
-        """
+        """Count one problem, once however often it is met, or raise it; a kind outside of KINDS needs its meaning."""
         if kind not in KINDS and meaning is None:
             raise ValueError(f"unknown kind of problem {kind!r}. Give its meaning.")
         problem = Problem(kind, where, detail)
@@ -87,19 +76,17 @@ class Problems:
             if key in self._seen:
                 return
             self._seen.add(key)
-            self._meanings.setdefault(kind, KINDS.get(kind, meaning or ""))
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            kept = self._kept.setdefault(kind, [])
-            if len(kept) < KEPT:
-                kept.append(problem)
+            self._meanings.setdefault(kind, meaning or "")
+            self._counts[kind] += 1
+            if self._counts[kind] <= KEPT:
+                self._kept[kind].append(problem)
         if self.strict and kind not in NOTES:
             raise DataError(f"{problem} ({kind}). Fix or remove it, or run without --strict.")
 
     @property
     def counts(self) -> dict[str, int]:
         """How many problems of each kind, in the order of KINDS, then other kinds as they came."""
-        order = dict.fromkeys((*KINDS, *self._counts))
-        return {kind: self._counts[kind] for kind in order if kind in self._counts}
+        return {kind: self._counts[kind] for kind in self._meanings if kind in self._counts}
 
     def kept(self, kind: str) -> tuple[Problem, ...]:
         """The problems of one kind, by name: at most the first 1,000."""
@@ -110,7 +97,13 @@ class Problems:
 
     def summary(self, examples: int = 3) -> str:
         """The counts with a few examples each, for people; "" when nothing is wrong."""
-        return "\n".join(line for kind in self.counts for line in self._lines(kind, examples))
+        lines = []
+        for kind, count in self.counts.items():
+            lines.append(f"{kind}: {count:,} ({self._meanings[kind]})")
+            lines += [f"    {problem}" for problem in self.kept(kind)[:examples]]
+            if count > examples:
+                lines.append(f"    ... and {count - examples:,} more")
+        return "\n".join(lines)
 
     def record(self) -> dict[str, object]:
         """The counts and the kept problems, for JSON."""
@@ -118,11 +111,3 @@ class Problems:
             kind: {"count": count, "items": [asdict(problem) for problem in self.kept(kind)]}
             for kind, count in self.counts.items()
         }
-
-    def _lines(self, kind: str, examples: int) -> list[str]:
-        count, kept = self._counts[kind], self._kept[kind]
-        lines = [f"{kind}: {count:,} ({self._meanings[kind]})"]
-        lines += [f"    {problem}" for problem in kept[:examples]]
-        if count > examples:
-            lines.append(f"    ... and {count - examples:,} more")
-        return lines

@@ -1,8 +1,4 @@
-"""Records: from listed images and captions to a CaptionDataset, with the checks of all layouts.
-
-A layout turns its files into `Record`s, one per image. `assemble` leaves out unusable ones, reports
-them, and builds the split.
-"""
+"""Records: from listed images and captions to a CaptionDataset, with the checks of all layouts."""
 
 import os
 import re
@@ -20,12 +16,9 @@ from pcme.data.sources import Files, ImageSource
 from pcme.data.text_files import caption_text, printable
 from pcme.errors import ConfigError, DataError
 
-MAX_LABELS = 10_000
-"""Distinct labels of a split: each takes a byte per image, and more of them is free text."""
+MAX_LABELS = 10_000  # distinct labels of a split: each takes a byte per image, and more of them is free text
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""The extensions of images, where only the name tells."""
-SPLIT_NAMES = ("train", "val", "validation", "dev", "test")
-"""Names that mark a folder or file as a split, in the order splits are listed."""
+SPLIT_NAMES = ("train", "val", "validation", "dev", "test")  # of folders and files, in the order splits are listed
 
 Match = Literal["image", "class"]
 """Which images a caption matches: the one it was written for, or all of that one's class."""
@@ -57,34 +50,33 @@ def assemble(
 ) -> CaptionDataset:
     """Build a split from records; unusable ones are left out and reported.
 
-    `source` makes the images of these names. `captions_per_image` keeps the first so many.
-    `need_images=False` keeps captions whose image is missing, for work on text alone. Classes and
-    labels are numbered in sorted order of their names, or in the order of `label_names`. With
-    `match="class"` a caption matches all images of its class, and images without one are left out.
+    `source` makes the images of these names. `captions_per_image` keeps the first so many. `need_images=False` keeps
+    captions whose image is missing. Classes and labels are numbered in the order of their names, or of `label_names`.
+    With `match="class"` a caption matches all images of its class, and images without one are left out.
     """
-    check_match(match)
-    usable = [
-        kept
-        for record in _distinct(records, match, problems)
-        if (kept := _usable(record, captions_per_image, problems)) is not None
-    ]
-    images = source([record.image for record in usable])
-    if need_images:
-        usable = [usable[index] for index in _found(images, problems)]
-        images = source([record.image for record in usable])
-    if not usable:
-        raise DataError(
-            f"{name}/{split}: nothing that can be used, {problems.summary() or 'no records'}. "
-            "Check that the folder holds the images and the captions it lists."
-        )
-    made = _built(name, split, usable, images, label_names)
-    return made.matching_class() if match == "class" else made
-
-
-def check_match(match: str) -> None:
-    """Refuse a `match` that is not one of Match."""
     if match not in ("image", "class"):
         raise ConfigError(f'match: must be "image" or "class", got "{match}".')
+    usable = list(_usable(records, match, captions_per_image, problems))
+    images = source([record.image for record in usable])
+    if need_images:
+        usable = [usable[index] for index in _present(images, problems)]
+        images = source([record.image for record in usable])
+    if not usable:
+        faults = problems.summary() or "no records"
+        raise DataError(f"{name}/{split}: nothing that can be used, {faults}. Add the missing images and captions.")
+    metadata = [record.metadata for record in usable]
+    dataset = CaptionDataset.by_image(
+        name,
+        split,
+        images,
+        tuple(text for record in usable for text in record.captions),
+        np.repeat(np.arange(len(usable)), [len(record.captions) for record in usable]),
+        caption_ids=tuple(ident for record in usable for ident in record.caption_ids),
+        classes=_classes(usable),
+        labels=_labels(usable, label_names),
+        metadata=metadata if any(metadata) else None,
+    )
+    return dataset.matching_class() if match == "class" else dataset
 
 
 def as_captions(value: object) -> list[str] | None:
@@ -116,7 +108,8 @@ def as_name(value: Any) -> str | None:  # noqa: ANN401 - a cell of a table is an
     return printable(str(int(value) if whole else value).strip()) or None
 
 
-def _distinct(records: Iterable[Record], match: Match, problems: Problems) -> Iterator[Record]:
+def _usable(records: Iterable[Record], match: Match, limit: int | None, problems: Problems) -> Iterator[Record]:
+    """The first record of each image, with its usable captions, at most `limit`."""
     seen: set[str] = set()
     for record in records:
         shown = printable(record.image)
@@ -128,25 +121,24 @@ def _distinct(records: Iterable[Record], match: Match, problems: Problems) -> It
             problems.add("duplicate-id", record.image, "listed more than once")
         else:
             seen.add(record.image)
-            yield record
+            captions = _captions(record, problems)
+            if not captions:
+                problems.add("image-without-captions", record.image, "no usable caption")
+                continue
+            if limit is not None and len(captions) > limit:
+                problems.add("caption-surplus", record.image, f"{len(captions)} captions, {limit} kept")
+            ids, texts = zip(*captions[:limit], strict=True)
+            yield replace(record, captions=texts, caption_ids=ids)
 
 
-def _usable(record: Record, limit: int | None, problems: Problems) -> Record | None:
-    texts, ids = [], []
-    for number, raw in enumerate(record.captions):
-        where = f"{record.image}#{number}"
-        if (text := caption_text(raw, where, problems)) is not None:
-            texts.append(text)
-            ids.append(record.caption_ids[number] if record.caption_ids else where)
-    if not texts:
-        problems.add("image-without-captions", record.image, "no usable caption")
-        return None
-    if limit is not None and len(texts) > limit:
-        problems.add("caption-surplus", record.image, f"{len(texts)} captions, {limit} kept")
-    return replace(record, captions=texts[:limit], caption_ids=ids[:limit])
+def _captions(record: Record, problems: Problems) -> list[tuple[str, str]]:
+    """(id, text) of the captions that have words."""
+    ids = record.caption_ids or [f"{record.image}#{number}" for number in range(len(record.captions))]
+    texts = (caption_text(raw, f"{record.image}#{n}", problems) for n, raw in enumerate(record.captions))
+    return [(ident, text) for ident, text in zip(ids, texts, strict=True) if text is not None]
 
 
-def _found(images: ImageSource, problems: Problems) -> Iterator[int]:
+def _present(images: ImageSource, problems: Problems) -> Iterator[int]:
     for index in range(len(images)):
         if (fault := _fault(images, index)) is None:
             yield index
@@ -171,31 +163,14 @@ def _fault(images: ImageSource, index: int) -> tuple[str, str] | None:
     return None if stat.S_ISREG(mode) else ("image-unreadable", "not a regular file")
 
 
-def _built(
-    name: str, split: str, records: Sequence[Record], images: ImageSource, label_names: Sequence[str] | None
-) -> CaptionDataset:
-    metadata = [record.metadata for record in records]
-    return CaptionDataset.by_image(
-        name,
-        split,
-        images,
-        tuple(text for record in records for text in record.captions),
-        np.repeat(np.arange(len(records)), [len(record.captions) for record in records]),
-        caption_ids=tuple(ident for record in records for ident in record.caption_ids),
-        classes=_classes(records),
-        labels=_labels(records, label_names),
-        metadata=metadata if any(metadata) else None,
-    )
-
-
 def _classes(records: Sequence[Record]) -> NamedValues | None:
     """The class of every image, or None unless all of them have one."""
-    given = [record.class_name for record in records if record.class_name is not None]
-    if len(given) < len(records):
+    classes = [record.class_name for record in records if record.class_name is not None]
+    if len(classes) < len(records):
         return None
-    names = sorted(set(given))
-    code = {name: position for position, name in enumerate(names)}
-    return NamedValues(np.array([code[name] for name in given], np.int64), tuple(names))
+    names = sorted(set(classes))
+    number = {name: position for position, name in enumerate(names)}
+    return NamedValues(np.array([number[name] for name in classes], np.int64), tuple(names))
 
 
 def _labels(records: Sequence[Record], names: Sequence[str] | None) -> NamedValues | None:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.images.decoding import MAX_PIXELS, decode
+from pcme.data.images.decoding import decode
 
 
 class ImageSource(ABC):
@@ -45,24 +45,29 @@ def file_stamp(path: Path) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}"
 
 
-@dataclass(frozen=True)
-class Files(ImageSource):
-    """Image files below a folder, by their names relative to it."""
+class NamedImages(ImageSource):
+    """Images with a name each."""
 
-    root: Path
     names: Sequence[str]
-    max_pixels: int = MAX_PIXELS
 
     def __len__(self) -> int:
         return len(self.names)
 
     def id(self, index: int) -> str:
-        """The name relative to the folder."""
+        """The name."""
         return self.names[index]
+
+
+@dataclass(frozen=True)
+class Files(NamedImages):
+    """Image files below a folder, by their names relative to it."""
+
+    root: Path
+    names: Sequence[str]
 
     def load(self, index: int) -> Image.Image:
         """The decoded file."""
-        return decode(self.path(index), max_pixels=self.max_pixels)
+        return decode(self.path(index))
 
     def stamp(self, index: int) -> str:
         """See `file_stamp`."""
@@ -73,67 +78,62 @@ class Files(ImageSource):
         return self.root / self.names[index]
 
 
-@dataclass(frozen=True)
-class Subset(ImageSource):
-    """Some images of a source, in the order given."""
+class _View(ImageSource):
+    """Images of another source; `_origin` is the index there."""
 
     source: ImageSource
-    indices: Int64[np.ndarray, " n"]
 
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def id(self, index: int) -> str:
-        """The id in the whole source."""
-        return self.source.id(int(self.indices[index]))
-
-    def load(self, index: int) -> Image.Image:
-        """The image."""
-        return self.source.load(int(self.indices[index]))
-
-    def stamp(self, index: int) -> str:
-        """The stamp in the whole source."""
-        return self.source.stamp(int(self.indices[index]))
-
-    def path(self, index: int) -> Path | None:
-        """The image's own file, where it has one."""
-        return self.source.path(int(self.indices[index]))
-
-
-class CachedImages(ImageSource):
-    """A source whose images are read, or drawn, once: kept in memory up to `limit` bytes.
-
-    Thread-safe: two threads that ask for the same image at once may both read it.
-    """
-
-    def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
-        self.source, self.limit = source, limit
-        self._kept: dict[int, Image.Image] = {}
-        self._bytes = 0
+    def _origin(self, index: int) -> int:
+        return index
 
     def __len__(self) -> int:
         return len(self.source)
 
     def id(self, index: int) -> str:
         """The id in the source."""
-        return self.source.id(index)
+        return self.source.id(self._origin(index))
 
     def load(self, index: int) -> Image.Image:
-        """The image, shared by all callers: do not change it."""
-        kept = self._kept.get(index)
-        if kept is not None:
-            return kept
-        image = self.source.load(index)
-        size = 4 * image.width * image.height  # Pillow keeps four bytes per pixel
-        if self._bytes + size <= self.limit:
-            self._bytes += size
-            self._kept[index] = image
-        return image
+        """The image."""
+        return self.source.load(self._origin(index))
 
     def stamp(self, index: int) -> str:
         """The stamp in the source."""
-        return self.source.stamp(index)
+        return self.source.stamp(self._origin(index))
 
     def path(self, index: int) -> Path | None:
         """The image's own file, where it has one."""
-        return self.source.path(index)
+        return self.source.path(self._origin(index))
+
+
+@dataclass(frozen=True)
+class Subset(_View):
+    """Some images of a source, in the order given."""
+
+    source: ImageSource
+    indices: Int64[np.ndarray, " n"]
+
+    def _origin(self, index: int) -> int:
+        return int(self.indices[index])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class CachedImages(_View):
+    """A source whose images are read, or drawn, once and kept in memory up to `limit` bytes; thread-safe."""
+
+    def __init__(self, source: ImageSource, *, limit: int = 512 * 2**20) -> None:
+        self.source, self.limit = source, limit
+        self._images: dict[int, Image.Image] = {}
+        self._bytes = 0
+
+    def load(self, index: int) -> Image.Image:
+        """The image, shared by all callers: do not change it."""
+        if (image := self._images.get(index)) is None:
+            image = self.source.load(index)
+            size = 4 * image.width * image.height  # Pillow keeps four bytes per pixel
+            if self._bytes + size <= self.limit:
+                self._bytes += size
+                self._images[index] = image
+        return image

@@ -11,12 +11,9 @@ from typing import IO, Any
 from pcme.data.problems import Problems
 from pcme.errors import FormatError
 
-MAX_WORDS = 256
-"""Words of a caption that are kept; GloVe + GRU models gain nothing beyond a paragraph."""
-MAX_CHARACTERS = 16 * MAX_WORDS
-"""Characters of a caption that are kept: many scripts put no spaces between words."""
-MAX_LINE = 2**20
-"""Bytes of one line of text that are read; the rest of a longer line is dropped and reported."""
+MAX_WORDS = 256  # of a caption; GloVe + GRU models gain nothing beyond a paragraph
+MAX_CHARACTERS = 16 * MAX_WORDS  # of a caption: many scripts put no spaces between words
+MAX_LINE = 2**20  # bytes of one line of text that are read; the rest is dropped and reported
 
 
 def printable(name: str) -> str:
@@ -58,14 +55,30 @@ def decoded(raw: bytes, where: str, problems: Problems) -> str:
 def text_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[tuple[str, str]]:
     """(where, line) of a text file, as "name:7"; any bytes, lines of any length, bounded memory."""
     with open(path, "rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE):
-            number += 1
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
             where = f"{name or path.name}:{number}"
             if len(line) == MAX_LINE and not line.endswith(b"\n") and _passed_over(file):
                 problems.add("caption-too-long", where, f"a line of over {MAX_LINE:,} bytes")
                 line = _whole_characters(line)
             yield where, decoded(line, where, problems).rstrip("\r\n")
+
+
+def filled_lines(path: Path, problems: Problems, *, name: str = "") -> Iterator[str]:
+    """The lines of a text file that are not blank, without the spaces around them."""
+    return (text for _, line in text_lines(path, problems, name=name) if (text := line.strip()))
+
+
+def json_object(text: str, where: str, problems: Problems) -> dict[str, Any] | None:
+    """The object that a text holds; None, and a problem, when it holds none."""
+    try:
+        value = json.loads(text)
+        fault = "not a JSON object"
+    except (ValueError, RecursionError) as error:
+        value, fault = None, f"not JSON: {error}"
+    if isinstance(value, dict):
+        return value
+    problems.add("row-malformed", where, fault)
+    return None
 
 
 def json_document(path: Path) -> Any:  # noqa: ANN401 - a JSON document is anything

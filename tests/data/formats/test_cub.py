@@ -1,10 +1,14 @@
 """CUB: the true layout, written small; and the real one, where PCME_DATA points at it."""
 
+import shutil
+from functools import partial
+
 import pytest
 
 from pcme.data import Problems, find
 from pcme.data.formats.cub import CUB
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.errors import ConfigError, FormatError
+from tests.data.formats.reading import ids, load_as, named
 from tests.helpers import picture, real
 
 CLASSES = ["001.Auk", "002.Jay", "003.Owl", "004.Wren"]  # three of trainval, one unseen
@@ -18,23 +22,18 @@ LISTS = {
 }
 
 
-def names(dataset):
-    return [dataset.images.id(i) for i in range(len(dataset.images))]
+IMAGES = [f"{name}/{name[4:]}_{number}.jpg" for name in CLASSES for number in range(3)]
+load = partial(load_as, CUB)
 
 
 @pytest.fixture
 def root(tmp_path):
-    listing = []
-    for class_name in CLASSES:
-        bird = class_name.partition(".")[2]
-        for number in range(3):
-            name = f"{class_name}/{bird}_{number}.jpg"
-            listing.append(name)
-            picture(tmp_path / "images" / name)
-            text = tmp_path / "text_c10" / class_name / f"{bird}_{number}.txt"
-            text.parent.mkdir(parents=True, exist_ok=True)
-            text.write_text("".join(f"{bird} {number} caption {c}\n" for c in range(10)))
-    index = "".join(f"{i} {name}\r\n" for i, name in enumerate(listing, start=1))
+    for name in IMAGES:
+        picture(tmp_path / "images" / name)
+        text = (tmp_path / "text_c10" / name).with_suffix(".txt")
+        text.parent.mkdir(parents=True, exist_ok=True)
+        text.write_text("".join(f"{text.stem} caption {c}\n" for c in range(10)))
+    index = "".join(f"{i} {name}\r\n" for i, name in enumerate(IMAGES, start=1))
     (tmp_path / "images.txt").write_bytes(index.encode())
     (tmp_path / "splits").mkdir()
     for file, lines in LISTS.items():
@@ -42,88 +41,58 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_layout_is_recognised(root):
+def test_splits_are_those_of_the_classes_without_or_with_the_held_out_images(root):
     assert find(root) == CUB(root)
-
-
-def test_train_is_the_seen_classes_without_the_held_out_images(root):
-    train = CUB(root).load("train")
-    assert names(train) == [
-        "001.Auk/Auk_1.jpg", "001.Auk/Auk_2.jpg", "002.Jay/Jay_0.jpg", "002.Jay/Jay_1.jpg",
-        "002.Jay/Jay_2.jpg", "003.Owl/Owl_0.jpg", "003.Owl/Owl_2.jpg",
-    ]  # fmt: skip
-    assert train.captions[0] == "Auk 1 caption 0"
-    assert len(train.captions) == 70
-
-
-def test_seen_is_the_held_out_images_of_seen_classes(root):
-    assert names(CUB(root).load("seen")) == ["001.Auk/Auk_0.jpg", "003.Owl/Owl_1.jpg"]
-
-
-def test_the_unseen_classes_keep_all_their_images(root):
-    assert names(CUB(root).load("test")) == [f"004.Wren/Wren_{i}.jpg" for i in range(3)]
-
-
-def test_folds_leave_the_held_out_images_alone(root):
-    train, val = CUB(root).load("train1"), CUB(root).load("val1")
-    assert {name.partition("/")[0] for name in names(train)} == {"001.Auk", "002.Jay"}
-    assert names(val) == ["003.Owl/Owl_0.jpg", "003.Owl/Owl_2.jpg"]
-    assert "001.Auk/Auk_0.jpg" not in names(train)
+    splits = {split: ids(CUB(root).load(split)) for split in ("train", "seen", "test", "train1", "val1")}
+    held_out = LISTS["seen_test_images.txt"]
+    seen = [name for name in IMAGES[:9] if name not in held_out]
+    assert splits == {
+        "train": seen,
+        "seen": held_out[:2],
+        "test": IMAGES[9:],
+        "train1": [name for name in seen if not name.startswith("003")],
+        "val1": [name for name in seen if name.startswith("003")],
+    }
 
 
 def test_captions_match_all_images_of_their_class(root):
     train = CUB(root).load("train")
+    assert (train.captions[0], len(train.captions)) == ("Auk_1 caption 0", 70)
     for caption, row in enumerate(train.matches()):
         own = train.images.id(int(train.caption_image[caption])).partition("/")[0]
-        expected = [i for i, name in enumerate(names(train)) if name.startswith(own)]
-        assert row.tolist() == expected
+        assert row.tolist() == [i for i, name in enumerate(ids(train)) if name.startswith(own)]
 
 
-def test_a_missing_class_is_reported_once_and_the_rest_loads(root):
-    for path in (root / "images" / "002.Jay").iterdir():
-        path.unlink()
-    (root / "images" / "002.Jay").rmdir()
-    problems = Problems()
-    train = CUB(root).load("train", problems)
-    assert len(train.images) == 4
-    assert problems.counts == {"class-missing": 1}
-    assert problems.kept("class-missing")[0].where == "002.Jay"
-
-
-def test_a_missing_image_and_a_missing_caption_file_are_reported(root):
-    (root / "images" / "002.Jay" / "Jay_1.jpg").unlink()
+def test_what_is_missing_is_reported_a_class_once_and_the_rest_loads(root):
+    shutil.rmtree(root / "images" / "002.Jay")
+    (root / "images" / "001.Auk" / "Auk_1.jpg").unlink()
     (root / "text_c10" / "003.Owl" / "Owl_0.txt").unlink()
-    problems = Problems()
-    assert len(CUB(root).load("train", problems).images) == 5
-    assert problems.counts == {"image-missing": 1, "image-without-captions": 1}
-    with pytest.raises(DataError, match="image-"):
-        CUB(root).load("train", Problems(strict=True))
+    train, problems = load(root, "train")
+    assert ids(train) == ["001.Auk/Auk_2.jpg", "003.Owl/Owl_2.jpg"]
+    assert named(problems) == {
+        "image-missing": ["001.Auk/Auk_1.jpg"],
+        "image-without-captions": ["003.Owl/Owl_0.jpg"],
+        "class-missing": ["002.Jay"],
+    }
 
 
-def test_without_images_txt_the_folders_are_listed(root):
-    expected = names(CUB(root).load("train"))
+def test_without_images_txt_the_folders_are_listed_and_split_files_may_lie_in_the_root(root):
+    expected = ids(CUB(root).load("train"))
     (root / "images.txt").unlink()
-    assert names(CUB(root).load("train")) == expected
-
-
-def test_split_files_may_lie_in_the_root(root):
-    expected = names(CUB(root).load("test"))
     for path in (root / "splits").iterdir():
         path.rename(root / path.name)
-    (root / "splits").rmdir()
-    assert names(CUB(root).load("test")) == expected
+    assert ids(CUB(root).load("train")) == expected
 
 
 def test_without_split_files_the_error_says_what_to_get(root):
-    for path in (root / "splits").iterdir():
-        path.unlink()
-    with pytest.raises(FormatError, match="zero-shot splits of Xian"):
+    (root / "splits" / "seen_test_images.txt").unlink()
+    with pytest.raises(FormatError, match=r"seen_test_images.txt: is missing"):
         CUB(root).load("train")
-
-
-def test_an_unknown_split_is_refused(root):
     with pytest.raises(ConfigError, match='no split "val", it has train, test, seen'):
         CUB(root).load("val")
+    shutil.rmtree(root / "splits")
+    with pytest.raises(FormatError, match="zero-shot splits of Xian"):
+        CUB(root).load("train")
 
 
 # The facts about the real dataset. The numbers of the whole one are checked against its lists,
@@ -135,48 +104,31 @@ def lines(path):
 
 
 def test_the_real_lists_have_the_published_sizes():
-    splits = real("cub") / "splits"
-    trainval, unseen = lines(splits / "trainvalclasses.txt"), lines(splits / "testclasses.txt")
+    root = real("cub")
+    trainval, unseen = (lines(root / "splits" / f"{name}classes.txt") for name in ("trainval", "test"))
     assert (len(trainval), len(unseen), len({*trainval, *unseen})) == (150, 50, 200)
     for fold in (1, 2, 3):
-        train = lines(splits / f"trainclasses{fold}.txt")
-        val = lines(splits / f"valclasses{fold}.txt")
-        assert (len(train), len(val)) == (100, 50)
-        assert {*train, *val} == set(trainval)
-
-
-def test_the_real_counts_of_the_whole_dataset():
-    root = real("cub")
+        train, val = (lines(root / "splits" / f"{name}classes{fold}.txt") for name in ("train", "val"))
+        assert (len(train), len(val), {*train, *val}) == (100, 50, set(trainval))
     listing = [line.split()[1] for line in lines(root / "images.txt")]
-    trainval = set(lines(root / "splits" / "trainvalclasses.txt"))
     seen = set(lines(root / "splits" / "seen_test_images.txt"))
     of_seen_classes = {name for name in listing if name.partition("/")[0] in trainval}
     assert (len(listing), len(seen)) == (11_788, 1_764)
     assert len(seen - of_seen_classes) == 10  # of unseen classes: they are in test
-    counts = {
-        "train": len(of_seen_classes - seen),
-        "seen": len(of_seen_classes & seen),
-        "test": len(listing) - len(of_seen_classes),
-    }
-    assert counts == dict(CUB.expected)
+    counts = (len(of_seen_classes - seen), len(listing) - len(of_seen_classes), len(of_seen_classes & seen))
+    assert dict(zip(("train", "test", "seen"), counts, strict=True)) == dict(CUB.expected)
 
 
-def test_the_real_images_here_are_each_in_one_of_the_three_splits():
+def test_the_real_images_here_are_each_in_one_of_the_three_splits_and_folds_share_no_class():
     root = real("cub")
     problems = Problems()
     loaded = [CUB(root).load(split, problems) for split in ("train", "test", "seen")]
-    listed = [name for dataset in loaded for name in names(dataset)]
-    here = {path.relative_to(root / "images").as_posix() for path in root.glob("images/*/*.jpg")}
-    assert len(listed) == len(set(listed))
-    assert set(listed) == here
+    listed = [name for dataset in loaded for name in ids(dataset)]
+    here = root.glob("images/*/*.jpg")
+    assert sorted(listed) == sorted(path.relative_to(root / "images").as_posix() for path in here)
     assert all(len(d.captions) == 10 * len(d.images) for d in loaded)
     assert set(problems.counts) <= {"class-missing"}
-
-
-@pytest.mark.parametrize("fold", [1, 2, 3])
-def test_the_real_folds_share_no_class_and_no_test_image(fold):
-    root = real("cub")
-    train, val = CUB(root).load(f"train{fold}"), CUB(root).load(f"val{fold}")
-    whole = set(names(CUB(root).load("train")))
-    assert not set(train.classes.names) & set(val.classes.names)
-    assert {*names(train), *names(val)} == whole
+    for fold in (1, 2, 3):
+        train, val = CUB(root).load(f"train{fold}"), CUB(root).load(f"val{fold}")
+        assert not set(train.classes.names) & set(val.classes.names)
+        assert {*ids(train), *ids(val)} == {*ids(loaded[0])}

@@ -6,15 +6,12 @@ import pytest
 
 from pcme.data import Problems, find
 from pcme.data.formats.flickr import Flickr8k, Flickr30k
+from tests.data.formats.reading import ids, load_as
 from tests.helpers import picture, real
 
 
 def tokens(names, captions=5):
     return "".join(f"{name}#{c}\tA dog {name} {c} .\n" for name in names for c in range(captions))
-
-
-def names(dataset):
-    return [dataset.images.id(i) for i in range(len(dataset.images))]
 
 
 @pytest.fixture
@@ -33,27 +30,21 @@ def test_the_lists_are_the_splits(flickr8k):
     dataset = find(flickr8k)
     assert (dataset, dataset.splits) == (Flickr8k(flickr8k), ("train", "dev", "test"))
     test = dataset.load("test")
-    assert names(test) == ["Flicker8k_Dataset/d.jpg", "Flicker8k_Dataset/e.jpg"]
+    assert ids(test) == ["Flicker8k_Dataset/d.jpg", "Flicker8k_Dataset/e.jpg"]
     assert test.captions[0] == "A dog d.jpg 0 ."
     assert test.multiplicity().tolist() == [1] * 10
 
 
 def test_missing_images_captions_and_bad_lines_are_reported(flickr8k):
     (flickr8k / "Flicker8k_Dataset" / "b.jpg").unlink()
-    with open(flickr8k / "Flickr_8k.trainImages.txt", "a") as file:
-        file.write("\nghost.jpg\n")
+    (flickr8k / "Flickr_8k.trainImages.txt").write_text("a.jpg\nb.jpg\n\nghost.jpg\n")
     with open(flickr8k / "Flickr8k.token.txt", "ab") as file:
-        file.write(b"no tab here\na.jpg#5\tcaf\xe9\n")
-    problems = Problems()
-    train = Flickr8k(flickr8k).load("train", problems)
-    assert names(train) == ["Flicker8k_Dataset/a.jpg"]
+        file.write(b"no tab here\n\na.jpg#5\tcaf\xe9\n")
+    train, problems = load_as(Flickr8k, flickr8k, "train")
+    assert ids(train) == ["Flicker8k_Dataset/a.jpg"]
     assert train.captions[-1] == "caf\N{REPLACEMENT CHARACTER}"
-    assert problems.counts == {
-        "image-missing": 1,
-        "image-without-captions": 1,
-        "caption-not-utf8": 1,
-        "row-malformed": 1,
-    }
+    kinds = ("image-missing", "image-without-captions", "caption-not-utf8", "row-malformed")
+    assert problems.counts == dict.fromkeys(kinds, 1)
 
 
 def test_flickr30k_without_splits_is_all(tmp_path):
@@ -65,28 +56,23 @@ def test_flickr30k_without_splits_is_all(tmp_path):
     assert len(dataset.load("all").captions) == 10
 
 
-@pytest.mark.parametrize(("cls", "file"), [(Flickr8k, "dataset_flickr8k.json"),
-                                           (Flickr30k, "dataset_flickr30k.json")])  # fmt: skip
-def test_karpathys_file_gives_the_splits(tmp_path, cls, file):
+@pytest.mark.parametrize("cls", [Flickr8k, Flickr30k])
+def test_karpathys_file_gives_the_splits(tmp_path, cls):
     entries = [
         {"filename": f"{n}.jpg", "split": split, "sentences": [{"raw": f"dog {n}", "sentid": n}]}
         for n, split in enumerate(["train", "val", "test", "train"])
     ]
-    (tmp_path / file).write_text(json.dumps({"images": entries}))
+    (tmp_path / f"dataset_{cls.__name__.lower()}.json").write_text(json.dumps({"images": entries}))
     for entry in entries:
         picture(tmp_path / "images" / entry["filename"])
     dataset = find(tmp_path)
     assert dataset == cls(tmp_path)
     train = dataset.load("train")
-    assert (names(train), train.caption_ids) == (["images/0.jpg", "images/3.jpg"], ("0", "3"))
+    assert (ids(train), train.caption_ids) == (["images/0.jpg", "images/3.jpg"], ("0", "3"))
 
 
 def test_the_real_counts():
-    root = real("flickr8k")
-    problems = Problems()
-    train, dev = (Flickr8k(root).load(split, problems) for split in ("train", "dev"))
-    assert len(train.captions) == 5 * len(train.images)
-    assert len(dev.captions) == 5 * len(dev.images)
-    missing = problems.counts.get("image-missing", 0)
-    expected = Flickr8k.expected
-    assert len(train.images) + len(dev.images) + missing == expected["train"] + expected["dev"]
+    problems, listed = Problems(), Flickr8k.expected["train"] + Flickr8k.expected["dev"]
+    loaded = [Flickr8k(real("flickr8k")).load(split, problems) for split in ("train", "dev")]
+    assert all(len(dataset.captions) == 5 * len(dataset.images) for dataset in loaded)
+    assert sum(len(dataset.images) for dataset in loaded) + problems.counts.get("image-missing", 0) == listed

@@ -6,51 +6,46 @@ import torch
 
 import pcme
 from pcme import data, recipes
-from pcme.data.arrays import VectorFile
 from pcme.data.formats.precomputed import Precomputed
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.evaluation import embed
 from pcme.training import Reporter, train
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 
-def vectors(root, *, images=12, per_image=2, width=6, sites=None, seed=0):
-    """Captions are their image's vector with some noise."""
-    rng = np.random.default_rng(seed)
+
+def save(folder, images, captions, owners):
+    folder.mkdir(parents=True)
+    for name, values in (("images", images), ("captions", captions), ("owners", owners)):
+        np.save(folder / f"{name}.npy", values)
+
+
+def vectors(root, *, images=12, per_image=2, sites=()):
+    """Captions are their image's vector of six numbers with some noise."""
+    rng = np.random.default_rng(0)
     for split in ("train", "val"):
-        folder = root / split
-        folder.mkdir(parents=True)
-        shape = (images, width) if sites is None else (images, sites, width)
-        pictures = rng.normal(size=shape).astype(np.float32)
+        pictures = rng.normal(size=(images, *sites, 6)).astype(np.float32)
         owners = np.repeat(np.arange(images), per_image)
-        whole = pictures if sites is None else pictures.mean(1)
-        texts = whole[owners] + 0.05 * rng.normal(size=(len(owners), width))
-        np.save(folder / "images.npy", pictures)
-        np.save(folder / "captions.npy", texts.astype(np.float16))
-        np.save(folder / "owners.npy", owners)
+        texts = pictures.reshape(images, -1, 6).mean(1)[owners]
+        save(root / split, pictures, (texts + 0.05 * rng.normal(size=texts.shape)).astype(np.float16), owners)
     return root
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def changed(*changes, features=6):
+    """The recipe for vectors of this width."""
+    return recipes.get("vectors").changed([f"image.features={features}", f"caption.features={features}", *changes])
 
 
 def test_a_folder_is_recognised_and_read(tmp_path):
-    found = data.find(vectors(tmp_path))
-    assert isinstance(found, Precomputed)
-    assert found.splits == ("train", "val")
-    loaded = found.load("val")
+    dataset = data.find(vectors(tmp_path))
+    assert isinstance(dataset, Precomputed)
+    assert dataset.splits == ("train", "val")
+    loaded = dataset.load("val")
     assert (len(loaded.images), len(loaded.captions)) == (12, 24)
     assert loaded.image_vectors.row(3).shape == (1, 6)
+    assert isinstance(loaded.image_vectors.values, np.memmap)
     assert loaded.matches().counts.tolist() == [1] * 24
-
-
-def test_a_subset_takes_its_vectors_along(tmp_path):
-    loaded = data.find(vectors(tmp_path)).load("train")
     part = loaded.subset([5, 2])
     assert torch.equal(part.image_vectors.row(0), loaded.image_vectors.row(5))
     assert torch.equal(part.caption_vectors.row(2), loaded.caption_vectors.row(4))
@@ -65,13 +60,10 @@ class Losses(Reporter):
         self.seen.append(values["loss"])
 
 
-@pytest.mark.parametrize("sites", [None, 3])
+@pytest.mark.parametrize("sites", [(), (3,)])
 def test_heads_learn_on_vectors_and_a_saved_model_embeds_them_alike(tmp_path, sites):
     root = vectors(tmp_path / "data", images=40, sites=sites)
-    recipe = recipes.get("vectors").changed(
-        ["image.features=6", "caption.features=6", "dim=8", "means=learned",
-         "phases.0.epochs=30", "sampling.batch_size=20"]
-    )  # fmt: skip
+    recipe = changed("dim=8", "means=learned", "phases.0.epochs=30", "sampling.batch_size=20")
     losses = Losses()
     trained = train(recipe, tmp_path / "run", data_root=root, reporter=losses)
     assert np.mean(losses.seen[-5:]) < 0.8 * np.mean(losses.seen[:5])
@@ -93,20 +85,14 @@ def test_vectors_that_agree_still_do_with_sigma_on_top(tmp_path):
         meant = g.standard_normal((count, 16)) @ basis
         seen = meant + 0.4 * g.standard_normal((count, 32)) + apart[0]
         told = meant[owners] + 0.4 * g.standard_normal((2 * count, 32)) + apart[1]
-        sides[split] = [torch.from_numpy(side).float() for side in (seen, told)]
-        folder = tmp_path / "data" / split
-        folder.mkdir(parents=True)
-        for name, values in zip(("images", "captions"), sides[split], strict=True):
-            np.save(folder / f"{name}.npy", values.numpy())
-        np.save(folder / "owners.npy", owners)
-    x, y = (torch.nn.functional.normalize(side, dim=1) for side in sides["val"])
-    by_cosine = ((y @ x.T).argmax(1).numpy() == owners).mean()
+        sides[split] = [side.astype(np.float32) for side in (seen, told)]
+        save(tmp_path / "data" / split, *sides[split], owners)
+    x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides["val"])
+    by_cosine = ((y @ x.T).argmax(1) == owners).mean()
 
     def found(means):
-        recipe = recipes.get("vectors").changed(
-            ["image.features=32", "caption.features=32", "dim=32", f"means={means}",
-             "sampling.batch_size=20", "validation.every_epochs=20"]
-        )  # fmt: skip
+        changes = ("dim=32", f"means={means}", "sampling.batch_size=20", "validation.every_epochs=20")
+        recipe = changed(*changes, features=32)
         model = train(recipe, tmp_path / means, data_root=tmp_path / "data")
         split = embed(model, Precomputed(tmp_path / "data").load("val"), Problems())
         rows = model.score().blocks(split.captions, split.images)
@@ -118,21 +104,15 @@ def test_vectors_that_agree_still_do_with_sigma_on_top(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["image.features=7", "caption.features=6"], "image.features=6"),
-        (["image.features=6", "caption.features=6", 'caption={"kind": "gru"}'], "caption.kind"),
-        (["image.features=6", "caption.features=6"], "Set dim=6"),
+        (["image.features=7"], "image.features=6"),
+        (['caption={"kind": "gru"}'], "caption.kind"),
+        ([], "Set dim=6"),
+        (["dim=6", 'method={"kind": "vse0"}'], '"vse0" has none'),
     ],
 )
-def test_backbones_that_do_not_take_the_vectors_are_refused(tmp_path, changes, said):
-    root = vectors(tmp_path / "data")
+def test_recipes_that_do_not_take_the_vectors_or_learn_nothing_are_refused(tmp_path, changes, said):
     with pytest.raises(ConfigError, match=said):
-        train(recipes.get("vectors").changed(changes), tmp_path / "run", data_root=root)
-
-
-def test_a_run_in_which_nothing_learns_is_refused(tmp_path):
-    changes = ["image.features=6", "caption.features=6", "dim=6", 'method={"kind": "vse0"}']
-    with pytest.raises(ConfigError, match='"vse0" has none'):
-        train(recipes.get("vectors").changed(changes), tmp_path / "run", data_root=vectors(tmp_path / "data"))
+        train(changed(*changes), tmp_path / "run", data_root=vectors(tmp_path / "data"))
 
 
 def test_pixels_where_vectors_are_wanted_are_refused(tmp_path):
@@ -161,13 +141,12 @@ def test_files_that_make_no_sense_are_named(tmp_path, name, values, error, said)
 
 
 def test_without_owners_captions_belong_to_the_image_of_their_row(tmp_path):
-    root = vectors(tmp_path, per_image=1)
-    (root / "train" / "owners.npy").unlink()
-    assert Precomputed(root).load("train").caption_image.tolist() == list(range(12))
-    other = vectors(tmp_path / "other", per_image=2)
-    (other / "train" / "owners.npy").unlink()
+    for per_image in (1, 2):
+        root = vectors(tmp_path / str(per_image), per_image=per_image)
+        (root / "train" / "owners.npy").unlink()
+    assert Precomputed(tmp_path / "1").load("train").caption_image.tolist() == list(range(12))
     with pytest.raises(DataError, match=r"owners.npy is missing"):
-        Precomputed(other).load("train")
+        Precomputed(tmp_path / "2").load("train")
 
 
 def test_captions_are_shown_where_they_are_known(tmp_path):
@@ -177,8 +156,3 @@ def test_captions_are_shown_where_they_are_known(tmp_path):
     (root / "val" / "captions.txt").write_text("only one\n")
     with pytest.raises(FormatError, match=r"captions.txt.*got 1"):
         Precomputed(root).load("val")
-
-
-def test_large_files_are_mapped_not_loaded(tmp_path):
-    np.save(tmp_path / "a.npy", np.zeros((4, 3), np.float32))
-    assert isinstance(VectorFile.open(tmp_path / "a.npy").values, np.memmap)

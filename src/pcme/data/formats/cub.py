@@ -5,12 +5,9 @@ A caption matches every image of its class. Splits:
 * `train`: the 150 trainval classes without the seen-test images (7,067 images)
 * `test`: the 50 unseen classes (2,967)
 * `seen`: held-out images of the 150 seen classes (1,754)
-* `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings
+* `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings, without seen-test images
 
-The published list of seen-test images names 1,764, but ten of them are of unseen classes; those belong to `test`, where
-the authors' code has them too. Seen-test images are in no fold: settings are never chosen on a test image. Classes or
-images that are not there are reported, so a part of the dataset works like the whole.
-
+The published list of seen-test images names ten of unseen classes; they belong to `test`, as in the authors' code.
 Paper: §4.1, §C.1.
 """
 
@@ -25,19 +22,16 @@ from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
-from pcme.data.text_files import text_lines
+from pcme.data.text_files import filled_lines
 from pcme.errors import FormatError
 
-_CLASS_LISTS = MappingProxyType(
-    {
-        "train": "trainvalclasses.txt",
-        "test": "testclasses.txt",
-        "seen": "trainvalclasses.txt",
-        **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
-        **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
-    }
-)
-_SEEN_TEST = "seen_test_images.txt"
+_CLASS_LISTS = {
+    "train": "trainvalclasses.txt",
+    "test": "testclasses.txt",
+    "seen": "trainvalclasses.txt",
+    **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
+    **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
+}
 
 
 @registry.register("cub")
@@ -67,18 +61,15 @@ class CUB(Dataset):
         """One split, in the order of images.txt (of file names without it)."""
         if not self.splits:
             raise FormatError(
-                f"{self.root}: has no class lists, {self._list('testclasses.txt')} is missing. Put "
-                "the files of the zero-shot splits of Xian et al. into splits/."
+                f"{self.root}: has no class lists. Put the files of the zero-shot splits of Xian et al. into splits/."
             )
         self.checked_split(split)
-        records = self._records(split, problems)
-        images = self.root / "images"
-        made = assemble("cub", split, records, lambda names: Files(images, names), problems)
-        return made.matching_class()
+        records, images = self._records(split, problems), self.root / "images"
+        return assemble("cub", split, records, lambda names: Files(images, names), problems).matching_class()
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
         classes = self._here(self._lines(_CLASS_LISTS[split], problems), problems)
-        held_out = set(self._lines(_SEEN_TEST, problems)) if split != "test" else set()
+        held_out = set(self._lines("seen_test_images.txt", problems)) if split != "test" else set()
         for name in self._listing(problems):
             class_name = name.partition("/")[0]
             if class_name in classes and (name in held_out) == (split == "seen"):
@@ -94,23 +85,19 @@ class CUB(Dataset):
     def _listing(self, problems: Problems) -> list[str]:
         index = self.root / "images.txt"
         if index.is_file():
-            lines = (line.split(maxsplit=1) for _, line in text_lines(index, problems))
-            return [parts[1] for parts in lines if len(parts) == 2]
+            return [line.split(maxsplit=1)[-1] for line in filled_lines(index, problems)]
         folder = self.root / "images"
         return sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*.jpg"))
 
     def _captions(self, name: str, problems: Problems) -> list[str]:
         path = (self.root / "text_c10" / name).with_suffix(".txt")
-        if not path.is_file():
-            return []
-        lines = (line for _, line in text_lines(path, problems))
-        return [line for line in lines if line.strip()]
+        return list(filled_lines(path, problems)) if path.is_file() else []
 
     def _lines(self, file: str, problems: Problems) -> list[str]:
         path = self._list(file)
         if not path.is_file():
             raise FormatError(f"{path}: is missing, one of the files of the zero-shot splits.")
-        return [line.strip() for _, line in text_lines(path, problems) if line.strip()]
+        return list(filled_lines(path, problems))
 
     def _list(self, file: str) -> Path:
         inner = self.root / "splits" / file

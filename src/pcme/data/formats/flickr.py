@@ -1,8 +1,6 @@
-"""Flickr8k and Flickr30k: the authors' token files and image lists, or Karpathy's split files.
+"""Flickr8k and Flickr30k: the authors' token files and image lists, or Karpathy's split files."""
 
-A caption matches the image it was written for; five captions per image.
-"""
-
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,32 +8,31 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.formats.karpathy import first_found, karpathy_images, karpathy_record, spelled
+from pcme.data.formats.karpathy import karpathy_records, located
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
-from pcme.data.text_files import text_lines
+from pcme.data.text_files import filled_lines, text_lines
 
 
 @dataclass(frozen=True)
 class _Flickr(Dataset):
     tokens: ClassVar[str]
-    karpathy: ClassVar[str]
-    lists: ClassVar[Mapping[str, str]]
-    folders: ClassVar[tuple[str, ...]]
+    lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    patterns: ClassVar[tuple[str, ...]]
 
     root: Path
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
         """A folder with the token file or Karpathy's file."""
-        return (root / cls.tokens).is_file() or (root / cls.karpathy).is_file()
+        return (root / cls.tokens).is_file() or cls._karpathy(root).is_file()
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Karpathy's three; otherwise those that have a list, or "all" without any."""
-        if (self.root / self.karpathy).is_file():
+        if self._karpathy(self.root).is_file():
             return ("train", "val", "test")
         listed = [split for split, name in self.lists.items() if (self.root / name).is_file()]
         return tuple(listed) or ("all",)
@@ -43,78 +40,56 @@ class _Flickr(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of its list."""
         self.checked_split(split)
-        karpathy = self.root / self.karpathy
-        if karpathy.is_file():
-            records = self._karpathy_records(karpathy, split, problems)
-        else:
-            records = self._listed_records(split, problems)
-        name = type(self).__name__.lower()
-        return assemble(name, split, records, lambda names: Files(self.root, names), problems)
+        karpathy = self._karpathy(self.root)
+        listed = karpathy_records(karpathy, split, problems) if karpathy.is_file() else self._listed(split, problems)
+        records = located(listed, self.root, self.patterns)
+        return assemble(type(self).__name__.lower(), split, records, lambda names: Files(self.root, names), problems)
 
-    def _karpathy_records(self, path: Path, split: str, problems: Problems) -> Iterator[Record]:
-        patterns = [f"{folder}{{filename}}" for folder in self.folders]
-        entries = karpathy_images(path, split, problems)
-        place = first_found(self.root, (list(spelled(entry, patterns)) for entry in entries))
-        for entry in entries:
-            yield karpathy_record(entry, next(spelled(entry, patterns[place:])), None)
-
-    def _listed_records(self, split: str, problems: Problems) -> Iterator[Record]:
+    def _listed(self, split: str, problems: Problems) -> Iterator[Record]:
         captions = _tokens(self.root / self.tokens, problems)
-        names = list(captions)
-        if split != "all":
-            lines = text_lines(self.root / self.lists[split], problems)
-            names = [line.strip() for _, line in lines if line.strip()]
-        place = first_found(self.root, ([f + name for f in self.folders] for name in names))
-        for name in names:
-            yield Record(f"{self.folders[place]}{name}", captions.get(name, []))
+        names = captions if split == "all" else filled_lines(self.root / self.lists[split], problems)
+        return (Record(name, captions.get(name, [])) for name in names)
+
+    @classmethod
+    def _karpathy(cls, root: Path) -> Path:
+        return root / f"dataset_{cls.__name__.lower()}.json"
 
 
 @registry.register("flickr8k")
-@dataclass(frozen=True)
 class Flickr8k(_Flickr):
     """Flickr8k (Hodosh et al. 2013): 6,000 / 1,000 / 1,000 images, five captions each."""
 
-    layout: ClassVar[str] = (
+    layout = (
         "Flickr8k.token.txt with Flickr_8k.trainImages.txt, devImages, testImages, or "
         "dataset_flickr8k.json (Karpathy); images in images/ or Flicker8k_Dataset/"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"train": 6_000, "dev": 1_000, "val": 1_000, "test": 1_000}
-    )
-    tokens: ClassVar[str] = "Flickr8k.token.txt"
-    karpathy: ClassVar[str] = "dataset_flickr8k.json"
-    lists: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {split: f"Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")}
-    )
-    folders: ClassVar[tuple[str, ...]] = ("images/", "Flicker8k_Dataset/", "Flickr8k_Dataset/", "")
+    expected = MappingProxyType({"train": 6_000, "dev": 1_000, "val": 1_000, "test": 1_000})
+    tokens = "Flickr8k.token.txt"
+    lists = MappingProxyType({split: f"Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")})
+    patterns = ("images/{path}", "Flicker8k_Dataset/{path}", "Flickr8k_Dataset/{path}", "{path}")
 
 
 @registry.register("flickr30k")
-@dataclass(frozen=True)
 class Flickr30k(_Flickr):
     """Flickr30k (Young et al. 2014): 29,000 / 1,014 / 1,000 images, five captions each."""
 
-    layout: ClassVar[str] = (
+    layout = (
         "results_20130124.token or dataset_flickr30k.json (Karpathy, which has the splits); images "
         "in flickr30k-images/ or images/"
     )
-    expected: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"train": 29_000, "val": 1_014, "test": 1_000, "all": 31_783}
-    )
-    tokens: ClassVar[str] = "results_20130124.token"
-    karpathy: ClassVar[str] = "dataset_flickr30k.json"
-    lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    folders: ClassVar[tuple[str, ...]] = ("flickr30k-images/", "flickr30k_images/", "images/", "")
+    expected = MappingProxyType({"train": 29_000, "val": 1_014, "test": 1_000, "all": 31_783})
+    tokens = "results_20130124.token"
+    patterns = ("flickr30k-images/{path}", "flickr30k_images/{path}", "images/{path}", "{path}")
 
 
 def _tokens(path: Path, problems: Problems) -> dict[str, list[str]]:
     """{image name: its captions} of lines "name.jpg#0<TAB>caption"."""
-    captions: dict[str, list[str]] = {}
+    captions: defaultdict[str, list[str]] = defaultdict(list)
     for where, line in text_lines(path, problems):
         name, tab, caption = line.partition("\t")
         name, mark, _ = name.rpartition("#")
         if tab and mark and name:
-            captions.setdefault(name, []).append(caption)
+            captions[name].append(caption)
         elif line.strip():
             problems.add("row-malformed", where, "not name#number, tab, caption")
     return captions

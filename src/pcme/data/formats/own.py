@@ -1,15 +1,11 @@
-"""Own: your folder in any known layout; a validation split is held out where it has none.
-
-Where the folder has no split of that kind, a share of its training images is held back: the same
-ones in every run, so that runs can be compared.
-"""
+"""Own: your folder in any known layout; without a validation split, the same images are held out in every run."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.layout import Dataset, recognised, registry
+from pcme.data.layout import Dataset, recognise, registry
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 
@@ -20,17 +16,15 @@ _WHOLE = "all"  # how the layouts call the one split of a folder without splits
 @registry.register("own")
 @dataclass(frozen=True)
 class Own(Dataset):
-    """Your own images in any of the other layouts; without a val split, `share` of the images.
+    """Your own images in any of the other layouts; without a val split, `share` of the images."""
 
-    `seed` chooses which. A split called test is never used for validation.
-    """
-
-    layout: ClassVar[str] = "images and captions in any other layout: a table, text files beside the images, shards ..."
     rank: ClassVar[int] = 9
+    layout: ClassVar[str] = "images and captions in any other layout: a table, text files beside the images, shards ..."
 
     root: Path
     share: float = 0.1
     seed: int = 0
+    """Chooses the images that are held out."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
@@ -44,30 +38,27 @@ class Own(Dataset):
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split; images held back for validation are not in train."""
-        inner = self._inner
-        given = next((name for name in _VALIDATION if name in inner.splits), None)
         self.checked_split(split)
-        if split == "val" and given is not None:
-            return inner.load(given, problems)
+        inner = self._inner
+        validation = next((name for name in _VALIDATION if name in inner.splits), None)
+        if split == "val" and validation:
+            return inner.load(validation, problems)
         if split not in ("train", "val"):
             return inner.load(split, problems)
-        # Both parts are read from the same list: what is wrong with it is said once.
-        noted = problems if split == "train" else None
-        whole = inner.load(self._source(inner), noted)
-        if given is not None:
+        # Both parts are read from the same list: its problems are reported once.
+        whole = inner.load(self._source(inner), problems if split == "train" else None)
+        if validation:
             return whole
         train, val = whole.divided(self.share, seed=self.seed)
         return val if split == "val" else replace(train, split="train")
 
     @property
     def _inner(self) -> Dataset:
-        return recognised(Path(self.root))
+        return recognise(Path(self.root))
 
     def _source(self, inner: Dataset) -> str:
         for name in ("train", _WHOLE):
             if name in inner.splits:
                 return name
-        raise ConfigError(
-            f'{self.root}: no split "train", it has {", ".join(inner.splits)}. Call one of them '
-            "train, or leave the splits out."
-        )
+        known = ", ".join(inner.splits)
+        raise ConfigError(f'{self.root}: no split "train", it has {known}. Name one train, or leave the splits out.')

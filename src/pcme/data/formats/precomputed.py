@@ -2,8 +2,7 @@
 
 train/images.npy     [n,d] or [n,s,d]: one vector per image, or one per site
 train/captions.npy   [m,d] or [m,l,d]
-train/owners.npy     [m] integers: the image each caption belongs to; without it, caption i
-                     belongs to image i
+train/owners.npy     [m] integers: the image of each caption; without it, caption i belongs to image i
 train/captions.txt   optional, one line per caption, for display only
 """
 
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.arrays import VectorFile
+from pcme.data.arrays import VectorFile, mapped_array
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.decoding import ImageError
 from pcme.data.layout import Dataset, registry
@@ -70,39 +69,29 @@ class Precomputed(Dataset):
         """One split."""
         folder = Path(self.root) / self.checked_split(split)
         images, captions = (VectorFile.open(folder / f"{side}.npy") for side in ("images", "captions"))
+        pixels, texts = NoPixels(split, len(images)), _texts(folder, len(captions))
+        owners = _owners(folder, len(images), len(captions))
         return CaptionDataset.by_image(
-            "precomputed",
-            split,
-            NoPixels(split, len(images)),
-            _texts(folder, len(captions)),
-            _owners(folder, len(images), len(captions)),
-            image_vectors=images,
-            caption_vectors=captions,
+            "precomputed", split, pixels, texts, owners, image_vectors=images, caption_vectors=captions
         )
 
 
 def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]:
     path = folder / "owners.npy"
-    if not path.exists():
-        if images != captions:
-            raise DataError(
-                f"{folder}: owners.npy is missing, {images:,} images and {captions:,} captions. "
-                "Add it, to say which belong together."
-            )
-        return np.arange(images)
-    try:
-        owners = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
+    if path.exists():
+        owners = mapped_array(path)
+    elif images == captions:
+        owners = np.arange(images)
+    else:
+        counts = f"{images:,} images and {captions:,} captions"
+        raise DataError(f"{folder}: owners.npy is missing, {counts}. Add it, to say which belong together.")
     if owners.shape != (captions,) or owners.dtype.kind not in "iu":
-        raise FormatError(
-            f"{path}: must hold {captions:,} integers, one per caption, got {owners.dtype} {list(owners.shape)}."
-        )
+        shape = f"{owners.dtype} {list(owners.shape)}"
+        raise FormatError(f"{path}: must hold {captions:,} integers, one per caption, got {shape}.")
     if captions and not 0 <= owners.min() <= owners.max() < images:
-        raise FormatError(
-            f"{path}: must name images from 0 to {images - 1:,}, got {owners.min():,} to {owners.max():,}."
-        )
-    return np.asarray(owners, np.int64)
+        limits = f"{owners.min():,} to {owners.max():,}"
+        raise FormatError(f"{path}: must name images from 0 to {images - 1:,}, got {limits}.")
+    return np.array(owners, np.int64)
 
 
 def _texts(folder: Path, count: int) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 import codecs
 import csv
-import json
 import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pcme.data.problems import Problems
-from pcme.data.text_files import MAX_LINE, text_lines
+from pcme.data.text_files import MAX_LINE, json_object, text_lines
 from pcme.errors import DataError, FormatError
 
 Row = Mapping[str, Any]
@@ -26,18 +25,18 @@ def listed(names: Iterable[str]) -> str:
 
 def column_names(path: Path) -> list[str]:
     """The columns, before any row is looked at."""
-    suffix, none = path.suffix.lower(), Problems()
+    suffix = path.suffix.lower()
     if suffix == ".parquet":
-        found = _parquet_columns(path)
+        names = _parquet_columns(path)
     elif suffix == ".jsonl":
-        found = list(next(_jsonl_rows(path, none), ("", {}))[1])
+        names = list(next(_jsonl_rows(path, Problems()), ("", {}))[1])
     else:
-        found = next(_csv_cells(path, none), ("", []))[1]
-    if not found:
+        names = next(_csv_cells(path, Problems()), ("", []))[1]
+    if not names:
         raise DataError(f"{path}: is empty. A table needs the columns image and caption.")
-    if len(set(found)) < len(found):
-        raise FormatError(f"{path}: has two columns of one name, got {listed(found)}. Rename one.")
-    return found
+    if len(set(names)) < len(names):
+        raise FormatError(f"{path}: has two columns of one name, got {listed(names)}. Rename one.")
+    return names
 
 
 def read_rows(path: Path, problems: Problems, *, only: Sequence[str] | None = None) -> Rows:
@@ -50,15 +49,8 @@ def read_rows(path: Path, problems: Problems, *, only: Sequence[str] | None = No
 
 def _jsonl_rows(path: Path, problems: Problems) -> Rows:
     for where, line in _utf8_lines(path, problems):
-        try:
-            row = json.loads(line or "null")
-            fault = "not a JSON object"
-        except (ValueError, RecursionError) as error:
-            row, fault = None, f"not JSON: {error}"
-        if isinstance(row, dict):
+        if line.strip() and (row := json_object(line, where, problems)) is not None:
             yield where, row
-        elif line.strip():
-            problems.add("row-malformed", where, fault)
 
 
 def _csv_rows(path: Path, problems: Problems) -> Rows:
@@ -77,32 +69,32 @@ def _csv_cells(path: Path, problems: Problems) -> Iterator[tuple[str, list[str]]
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     lines = _utf8_lines(path, problems)
-    ahead: deque[Line] = deque()
+    pending: deque[Line] = deque()
     width = 0
     while True:
-        taken: list[Line] = []
-        fed = _fed(lines, ahead, taken)
+        record: list[Line] = []
+        texts = _record_lines(lines, pending, record)
         try:
-            cells = next(csv.reader(fed, delimiter=delimiter, skipinitialspace=True, strict=True))
+            cells = next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True, strict=True))
         except StopIteration:
             return
         except csv.Error as error:
-            ahead.extendleft(reversed(taken[1:]))
+            pending.extendleft(reversed(record[1:]))
             # Where nothing is ever quoted, a caption may begin with a quotation mark.
-            cells = taken[0][1].split(delimiter) if delimiter == "\t" else []
-            if len(cells) != width or "\0" in taken[0][1]:
-                problems.add("row-malformed", taken[0][0], str(error))
+            cells = record[0][1].split(delimiter) if delimiter == "\t" else []
+            if len(cells) != width or "\0" in record[0][1]:
+                problems.add("row-malformed", record[0][0], str(error))
                 continue
         if cells:
             width = width or len(cells)
-            yield taken[0][0], [cell.strip() for cell in cells]
+            yield record[0][0], [cell.strip() for cell in cells]
 
 
-def _fed(lines: Iterator[Line], ahead: deque[Line], taken: list[Line]) -> Iterator[str]:
+def _record_lines(lines: Iterator[Line], pending: deque[Line], record: list[Line]) -> Iterator[str]:
     """The lines that make one record: an open quotation mark must not swallow the whole file."""
     size = 0
-    while size <= MAX_LINE and (item := ahead.popleft() if ahead else next(lines, None)):
-        taken.append(item)
+    while size <= MAX_LINE and (item := pending.popleft() if pending else next(lines, None)):
+        record.append(item)
         size += len(item[1])
         if "\0" in item[1]:
             raise csv.Error("a NUL byte")

@@ -1,21 +1,18 @@
 """Shards: images and captions in WebDataset tar files, as img2dataset and `webdataset` write them.
 
-Members with the same name up to the first dot are one sample: an image (`.jpg`, `.png` ...), its
-caption in `.txt` (the whole file) or in `.json` ("caption", or a list "captions"), and optionally
-`.cls`. The other keys of the JSON: "class" or "cls", "labels" and "split"; the rest is metadata.
-
-The library names the members, but does not stream them: each tar is indexed once and read at any
-place, which makes shuffling exact, runs resumable, and any number of workers see the same data.
+Members with the same name up to the first dot are one sample: an image (`.jpg`, `.png` ...), its caption in `.txt` (the
+whole file) or in `.json` ("caption", or a list "captions"), and optionally `.cls`. The JSON may also have "class" or
+"cls", "labels" and "split"; its other keys are metadata. Each tar is indexed once and read at random, not streamed:
+shuffling is exact, runs can resume, and any number of workers see the same data.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, ClassVar
 
 import numpy as np
 
@@ -23,18 +20,8 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.tars import Members, Parts, index_tar, read_at
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import (
-    IMAGE_SUFFIXES,
-    SPLIT_NAMES,
-    Match,
-    Record,
-    as_captions,
-    as_labels,
-    as_name,
-    assemble,
-    check_match,
-)
-from pcme.data.text_files import MAX_LINE, decoded
+from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, as_captions, as_labels, as_name, assemble
+from pcme.data.text_files import MAX_LINE, decoded, json_object
 from pcme.errors import ConfigError, FormatError
 
 _MAX_SHARDS = 100_000
@@ -59,9 +46,6 @@ class Shards(Dataset):
     root: Path
     match: Match = "image"
 
-    def __post_init__(self) -> None:
-        check_match(self.match)
-
     @classmethod
     def recognises(cls, root: Path) -> bool:
         """A tar, or a folder with one that has an image and its caption among its first members."""
@@ -72,42 +56,40 @@ class Shards(Dataset):
     @property
     def splits(self) -> tuple[str, ...]:
         """See the class; only splits named by the samples need the shards to be read."""
-        shards = _shards(Path(self.root))
+        shards = _find_shards(Path(self.root))
         if named := self._named(shards):
             return tuple(name for name in SPLIT_NAMES if name in named)
         first = next(_samples(shards, Problems(), limit=_PROBED), None)
         if first is None or first.split is None:
             return ("all",)
-        told = (sample.split for sample in _samples(shards, Problems()))
-        return tuple(dict.fromkeys(split for split in told if split is not None))
+        return tuple(dict.fromkeys(sample.split for sample in _samples(shards, Problems()) if sample.split))
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of the shards and of the samples in them."""
         self.checked_split(split)
-        shards = _shards(Path(self.root))
+        shards = _find_shards(Path(self.root))
         if named := self._named(shards):
             shards = [shard for shard, name in zip(shards, named, strict=True) if name == split]
-        places: dict[str, tuple[int, int, int]] = {}
+        locations: dict[str, tuple[int, int, int]] = {}
 
         def records() -> Iterator[Record]:
             for sample in _samples(shards, problems):
                 if named or split in (sample.split, "all"):
-                    places.setdefault(sample.record.image, sample.place)
+                    locations.setdefault(sample.record.image, sample.location)
                     yield sample.record
                 elif sample.split is None:
                     problems.add("row-malformed", sample.record.image, "no split")
 
         def source(names: Sequence[str]) -> Members:
-            where = np.array([places[name] for name in names], np.int64).reshape(-1, 3)
-            return Members(tuple(shards), names, where)
+            rows = np.array([locations[name] for name in names], np.int64).reshape(-1, 3)
+            return Members(tuple(shards), names, rows)
 
         return assemble("webdataset", split, records(), source, problems, match=self.match)
 
     def _named(self, shards: Sequence[Path]) -> list[str]:
         """The split that each shard's name tells; none unless all of them do."""
         names = [_split_of(shard, Path(self.root)) for shard in shards]
-        told = [name for name in names if name is not None]
-        return told if len(told) == len(names) else []
+        return names if all(names) else []
 
 
 @dataclass(frozen=True)
@@ -115,23 +97,20 @@ class _Sample:
     """One sample: its record, where its image is (shard, offset, size), and the split it names."""
 
     record: Record
-    place: tuple[int, int, int]
+    location: tuple[int, int, int]
     split: str | None
 
 
-def _shards(root: Path) -> list[Path]:
+def _find_shards(root: Path) -> list[Path]:
     """The shards that are meant, sorted; a FormatError when they cannot be used."""
     if re.match(r"\w{2,}:", str(root)):
         raise FormatError(f"shards: must be files on this machine, got {root}. Download them.")
-    found = _tars(root) if root.is_dir() else [root] if root.is_file() else _expanded(str(root))
-    if not found:
+    shards = _tars(root) if root.is_dir() else [root] if root.is_file() else _expand(str(root))
+    if not shards:
         raise FormatError(f"{root}: holds no shards (*.tar). Give their folder.")
-    if all(path.name.lower().endswith(_COMPRESSED) for path in found):
-        raise FormatError(
-            f"shards: must not be compressed, got {found[0].name}. Images are read at any place: "
-            "decompress them first, as with gunzip."
-        )
-    return found
+    if all(path.name.lower().endswith(_COMPRESSED) for path in shards):
+        raise FormatError(f"shards: must not be compressed, got {shards[0].name}. First decompress them with gunzip.")
+    return shards
 
 
 def _tars(root: Path) -> list[Path]:
@@ -140,7 +119,7 @@ def _tars(root: Path) -> list[Path]:
     return sorted(path for path in files if path.name.lower().endswith((".tar", *_COMPRESSED)))
 
 
-def _expanded(pattern: str) -> list[Path]:
+def _expand(pattern: str) -> list[Path]:
     from braceexpand import braceexpand  # webdataset's own
 
     # It holds a whole range in memory before it gives the first name.
@@ -156,11 +135,10 @@ def _expanded(pattern: str) -> list[Path]:
     return paths
 
 
-def _split_of(shard: Path, root: Path) -> str | None:
-    """ "train" for train-000.tar, and for 000.tar in a folder train/ that is not the root."""
-    prefix = re.match("[a-z]+", shard.name)
-    named = (prefix.group() if prefix else "", shard.parent.name if shard.parent != root else "")
-    return next((name for name in named if name in SPLIT_NAMES), None)
+def _split_of(shard: Path, root: Path) -> str:
+    """ "train" for train-000.tar, and for 000.tar in a folder train/ that is not the root; "" for others."""
+    names = (re.split("[^a-z]", shard.name, maxsplit=1)[0], shard.parent.name if shard.parent != root else "")
+    return next((name for name in names if name in SPLIT_NAMES), "")
 
 
 def _captioned(shard: Path) -> bool:
@@ -175,14 +153,14 @@ def _samples(shards: Sequence[Path], problems: Problems, *, limit: int | None = 
             continue
         with open(shard, "rb") as file:
             for key, sample in index.items():
-                images = _images(sample)
+                where, images = f"{shard.name}/{key}", _images(sample)
                 if images:
-                    record, split = _record(file, f"{shard.name}/{key}", key, sample, problems)
+                    record, split = _record(file, where, key, sample, problems)
                     yield _Sample(record, (number, *sample[images[0]]), split)
                 else:
-                    problems.add("image-missing", f"{shard.name}/{key}", "a sample without image")
+                    problems.add("image-missing", where, "a sample without image")
                 for other in images[1:]:
-                    problems.add("duplicate-id", f"{shard.name}/{key}.{other}", "a second image")
+                    problems.add("duplicate-id", f"{where}.{other}", "a second image")
 
 
 def _images(sample: Parts) -> list[str]:
@@ -191,34 +169,21 @@ def _images(sample: Parts) -> list[str]:
 
 def _record(file: IO[bytes], where: str, key: str, sample: Parts, problems: Problems) -> tuple[Record, str | None]:
     """The record of a sample, and the split it names. The caption in .txt comes before JSON's."""
-    facts = _facts(file, where, sample, problems)
-    one, several = facts.pop("caption", None), facts.pop("captions", None)
-    captions = as_captions(several or one or [])
+
+    def text(suffix: str) -> str:
+        """The text of a member; beyond MAX_LINE bytes it is no caption, and is cut."""
+        offset, size = sample[suffix]
+        return decoded(read_at(file, offset, min(size, MAX_LINE)), f"{where}.{suffix}", problems)
+
+    facts = (json_object(text("json"), f"{where}.json", problems) if "json" in sample else None) or {}
+    caption, several = facts.pop("caption", None), facts.pop("captions", None)
+    captions = as_captions(several or caption or [])
     if "txt" in sample:
-        captions = [_text(file, f"{where}.txt", sample["txt"], problems)]
+        captions = [text("txt")]
     elif captions is None:
         problems.add("row-malformed", f"{where}.json", "a caption that is no text")
     class_name = as_name(facts.pop("class", None)) or as_name(facts.pop("cls", None))
     if "cls" in sample:
-        class_name = as_name(_text(file, f"{where}.cls", sample["cls"], problems))
+        class_name = as_name(text("cls"))
     labels, split = as_labels(facts.pop("labels", None)), as_name(facts.pop("split", None))
     return Record(key, captions or [], (), class_name, labels or None, facts), split
-
-
-def _facts(file: IO[bytes], where: str, sample: Parts, problems: Problems) -> dict[str, Any]:
-    if "json" not in sample:
-        return {}
-    try:
-        facts = json.loads(_text(file, f"{where}.json", sample["json"], problems))
-        fault = "not a JSON object"
-    except (ValueError, RecursionError) as error:
-        facts, fault = None, f"not JSON: {error}"
-    if isinstance(facts, dict):
-        return facts
-    problems.add("row-malformed", f"{where}.json", fault)
-    return {}
-
-
-def _text(file: IO[bytes], where: str, place: tuple[int, int], problems: Problems) -> str:
-    """The text of a member; beyond MAX_LINE bytes it is no caption, and is cut."""
-    return decoded(read_at(file, (place[0], min(place[1], MAX_LINE))), where, problems)

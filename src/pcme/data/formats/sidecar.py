@@ -1,11 +1,11 @@
 """Sidecar: a person's own images, each with its captions in a text file beside it.
 
-`wren.jpg` and `wren.txt`, one caption per line; blank lines are skipped. Folders may be nested.
-When all images lie in folders called train, val, test ... at the top, these are the splits.
-Hidden files are ignored, and links to folders are not followed: a loop of links would never end.
+`wren.jpg` and `wren.txt`, one caption per line. Folders may be nested. When all images lie in folders called train,
+val, test ... at the top, these are the splits. Hidden files are ignored, and links to folders are not followed.
 """
 
 import os
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -15,9 +15,9 @@ from typing import ClassVar
 from pcme.data.dataset import CaptionDataset
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble, check_match
+from pcme.data.records import IMAGE_SUFFIXES, SPLIT_NAMES, Match, Record, assemble
 from pcme.data.sources import Files
-from pcme.data.text_files import inside, printable, text_lines
+from pcme.data.text_files import filled_lines, inside, printable
 
 _CAPTIONS = 1000  # captions of one image that are read: a longer file is something else
 _PROBED = 1000  # folders read before a tree counts as one without captioned images
@@ -26,10 +26,7 @@ _PROBED = 1000  # folders read before a tree counts as one without captioned ima
 @registry.register("sidecar")
 @dataclass(frozen=True)
 class Sidecar(Dataset):
-    """Your own images, each with a text file of captions beside it.
-
-    `classes` takes the name of an image's folder, below its split, as its class; `match="class"` implies it.
-    """
+    """Your own images, each with a text file of captions beside it."""
 
     layout: ClassVar[str] = "images with a text file beside each, one caption per line: a.jpg, a.txt"
     rank: ClassVar[int] = 7
@@ -37,9 +34,7 @@ class Sidecar(Dataset):
     root: Path
     match: Match = "image"
     classes: bool = False
-
-    def __post_init__(self) -> None:
-        check_match(self.match)
+    """Whether an image's folder, below its split, is its class; `match="class"` implies it."""
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -57,8 +52,7 @@ class Sidecar(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, sorted by folder and name."""
         self.checked_split(split)
-        root = Path(self.root)
-        records = self._records(split, problems)
+        root, records = Path(self.root), self._records(split, problems)
         return assemble("sidecar", split, records, lambda names: Files(root, names), problems, match=self.match)
 
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
@@ -68,7 +62,7 @@ class Sidecar(Dataset):
                 class_name = folder.class_name(split) if by_folder else None
                 yield from folder.records(Path(self.root), class_name, problems)
             elif folder.top not in SPLIT_NAMES:
-                _report_orphans(folder, folder.texts, problems)
+                folder.report_orphans(problems)
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ class _Folder:
         return self.path.partition("/")[0]
 
     def name(self, file: str) -> str:
-        return f"{self.path}/{file}" if self.path else file
+        return posixpath.join(self.path, file)
 
     def class_name(self, split: str) -> str | None:
         below = self.path if split == "all" else self.path.partition("/")[2]
@@ -96,12 +90,16 @@ class _Folder:
             name, text = self.name(image), self.texts.get(_stem(image))
             if text is not None and owner.setdefault(text, image) != image:
                 problems.add("duplicate-id", name, f"{text} belongs to {owner[text]} already")
-            elif (placed := _placed(root, name)) is None:
+            elif (real_name := _real_name(root, name)) is None:
                 problems.add("image-outside", name, f"a link that leads out of {root}")
             else:
                 captions = _captions(root, self.name(text), problems) if text else []
-                yield Record(placed, captions, class_name=class_name)
-        _report_orphans(self, self.texts.keys() - map(_stem, self.images), problems)
+                yield Record(real_name, captions, class_name=class_name)
+        self.report_orphans(problems)
+
+    def report_orphans(self, problems: Problems) -> None:
+        for stem in sorted(self.texts.keys() - map(_stem, self.images)):
+            problems.add("image-missing", self.name(self.texts[stem]), "no image of that name")
 
 
 def _folders(root: Path, problems: Problems) -> Iterator[_Folder]:
@@ -123,39 +121,31 @@ def _folders(root: Path, problems: Problems) -> Iterator[_Folder]:
 
 def _visible(names: Iterable[str], problems: Problems) -> list[str]:
     """The names that are not hidden, sorted; one that is not UTF-8 could not be shown or stored."""
-    kept = []
-    for name in sorted(name for name in names if not name.startswith(".")):
-        if name == printable(name):
-            kept.append(name)
-        else:
+    visible = sorted(name for name in names if not name.startswith("."))
+    for name in visible:
+        if name != printable(name):
             problems.add("row-malformed", printable(name), "a name that is not UTF-8")
-    return kept
+    return [name for name in visible if name == printable(name)]
 
 
 def _stem(name: str) -> str:
     return os.path.splitext(name)[0]
 
 
-def _placed(root: Path, name: str) -> str | None:
+def _real_name(root: Path, name: str) -> str | None:
     """The name of the file itself: a link may lead elsewhere, and None is outside of the folder."""
     return inside(root, name) if os.path.islink(root / name) else name
 
 
 def _captions(root: Path, name: str, problems: Problems) -> list[str]:
-    if _placed(root, name) is None or not os.path.isfile(root / name):
+    if _real_name(root, name) is None or not os.path.isfile(root / name):
         problems.add("row-malformed", name, "not a regular file of this folder")
         return []
     try:
-        lines = (line for _, line in text_lines(root / name, problems, name=name) if line.strip())
-        captions = list(islice(lines, _CAPTIONS + 1))
+        captions = list(islice(filled_lines(root / name, problems, name=name), _CAPTIONS + 1))
     except OSError as error:
         problems.add("row-malformed", name, f"cannot be read: {error.strerror}")
         return []
     if len(captions) > _CAPTIONS:
         problems.add("caption-surplus", name, f"over {_CAPTIONS:,} captions")
     return captions[:_CAPTIONS]
-
-
-def _report_orphans(folder: _Folder, stems: Iterable[str], problems: Problems) -> None:
-    for stem in sorted(stems):
-        problems.add("image-missing", folder.name(folder.texts[stem]), "no image of that name")

@@ -1,9 +1,8 @@
 """Table: a person's own images, with their captions in a CSV, TSV, JSONL or Parquet file.
 
-One row is one caption: `image` (a file name) and `caption`, or Hugging Face's `file_name` and
-`text`. Several rows of one image are several captions; in JSONL and Parquet a caption may also be a
-list. Optional: `split`, `class`, `labels` (a list, or text split at ; | or ,). All other columns
-become metadata, of which an image's first row is believed. JSONL has the columns of its first row.
+One row is one caption: `image` (a file name) and `caption`, or Hugging Face's `file_name` and `text`. An image may have
+several rows; in JSONL and Parquet a caption may also be a list. Optional: `split`, `class`, `labels` (a list, or text
+split at ; | or ,). Other columns become metadata, from an image's first row. JSONL has the columns of its first row.
 """
 
 import difflib
@@ -20,7 +19,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.rows import Row, column_names, listed, read_rows
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
-from pcme.data.records import Match, Record, as_captions, as_labels, as_name, assemble, check_match
+from pcme.data.records import Match, Record, as_captions, as_labels, as_name, assemble
 from pcme.data.sources import Files
 from pcme.data.text_files import inside, printable
 from pcme.errors import DataError, FormatError, PcmeError
@@ -36,8 +35,8 @@ _PROBED = 100  # names that are looked for in the table's folder and in its imag
 class Table(Dataset):
     """Your own images, captions in a CSV, TSV, JSONL or Parquet file.
 
-    `root` is the folder or the file. `images` is the folder that image names are relative to: the
-    table's own, or its images/ when they are found there. No name may lead outside of it.
+    `root` is the folder or the file. Image names are relative to the folder `images`, by default the table's own or the
+    images/ in it, and may not lead outside.
     """
 
     layout: ClassVar[str] = (
@@ -52,20 +51,17 @@ class Table(Dataset):
     caption_column: str = "caption"
     match: Match = "image"
 
-    def __post_init__(self) -> None:
-        check_match(self.match)
-
     @classmethod
     def recognises(cls, root: Path) -> bool:
         """A table, or a folder with one: called captions.* or metadata.*, or with the columns."""
         if root.is_file():
             return root.suffix.lower() in _SUFFIXES
-        return any(path.stem.lower() in _STEMS or _fits(path) for path in _tables(root))
+        return any(path.stem.lower() in _STEMS or _has_columns(path) for path in _tables(root))
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Those of the column `split`, in file order; "all" without such a column."""
-        path = _chosen(Path(self.root))
+        path = _find_table(Path(self.root))
         if "split" not in self._columns(path):
             return ("all",)
         rows = read_rows(path, Problems(), only=["split"])
@@ -73,14 +69,14 @@ class Table(Dataset):
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of their first rows."""
-        path = _chosen(Path(self.root))
+        path = _find_table(Path(self.root))
         listing = _Listing(split, self._columns(path))
         for where, row in read_rows(path, problems):
             if fault := listing.add(where, row):
                 problems.add("row-malformed", where, fault)
         if not listing.split_of:
-            found = problems.summary() or "it has no rows"
-            raise DataError(f"{path}: lists no image, {found}. Rows need an image and a caption.")
+            faults = problems.summary() or "it has no rows"
+            raise DataError(f"{path}: lists no image, {faults}. Rows need an image and a caption.")
         if not listing.entries:
             self.checked_split(split)
         folder = self._folder(path, listing.entries)
@@ -89,17 +85,16 @@ class Table(Dataset):
 
     def _columns(self, path: Path) -> dict[str, str]:
         """{what it is used as: the column's name} of the columns that mean something."""
-        found = column_names(path)
+        names = column_names(path)
         required = {"image": self.image_column, "caption": self.caption_column}
-        named = {use: _column(wanted, found, path) for use, wanted in required.items()}
-        return named | {name: name for name in ("split", "class", "labels") if name in found}
+        columns = {use: _column(wanted, names, path) for use, wanted in required.items()}
+        return columns | {name: name for name in ("split", "class", "labels") if name in names}
 
     def _folder(self, path: Path, names: Iterable[str]) -> Path:
         if self.images is not None:
             return Path(self.images)
         probed = product(islice(names, _PROBED), (path.parent, path.parent / "images"))
-        found = (folder for name, folder in probed if os.path.isfile(folder / name))
-        return next(found, path.parent)
+        return next((folder for name, folder in probed if os.path.isfile(folder / name)), path.parent)
 
 
 @dataclass
@@ -110,7 +105,7 @@ class _Entry:
     class_name: str | None
     metadata: Row
     captions: list[str] = field(default_factory=list)
-    labels: set[str] | None = None
+    labels: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -134,66 +129,63 @@ class _Listing:
         first = self.split_of.setdefault(image, split)
         if first != split:
             return f'{image} is in split "{first}" already, and here in "{split}"'
-        return self._taken(where, image, row) if split == self.split else None
+        return self._add_caption(where, image, row) if split == self.split else None
 
-    def _taken(self, where: str, image: str, row: Row) -> str | None:
+    def _add_caption(self, where: str, image: str, row: Row) -> str | None:
         captions = as_captions(row.get(self.columns["caption"]))
         if captions is None:
             return f"no text in column {self.columns['caption']}"
         class_name = as_name(row.get("class"))
-        used = self.columns.values()
-        rest = {name: value for name, value in row.items() if name not in used}
-        entry = self.entries.setdefault(image, _Entry(where, class_name, rest))
+        metadata = {name: value for name, value in row.items() if name not in self.columns.values()}
+        entry = self.entries.setdefault(image, _Entry(where, class_name, metadata))
         if class_name and entry.class_name and class_name != entry.class_name:
             return f'{image} is of class "{entry.class_name}" already, and here of "{class_name}"'
         entry.class_name = entry.class_name or class_name
         entry.captions += captions
-        if labels := as_labels(row.get("labels")):
-            entry.labels = labels | (entry.labels or set())
+        entry.labels |= as_labels(row.get("labels"))
         return None
 
 
 def _records(entries: Mapping[str, _Entry], folder: Path, problems: Problems) -> Iterator[Record]:
     for image, entry in entries.items():
         if name := inside(folder, image):
-            yield Record(name, entry.captions, (), entry.class_name, entry.labels, entry.metadata)
+            yield Record(name, entry.captions, (), entry.class_name, entry.labels or None, entry.metadata)
         else:
             problems.add("image-outside", image, f"{entry.where}: not below {folder}")
 
 
 def _tables(root: Path) -> list[Path]:
-    found = (path for path in root.glob("[!.]*") if path.suffix.lower() in _SUFFIXES)
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in root.glob("[!.]*") if path.suffix.lower() in _SUFFIXES and path.is_file())
 
 
-def _fits(path: Path) -> bool:
+def _has_columns(path: Path) -> bool:
     try:
         return bool(Table(path)._columns(path))
     except (PcmeError, OSError):
         return False
 
 
-def _chosen(root: Path) -> Path:
+def _find_table(root: Path) -> Path:
     """The table that is meant: the file itself, or the one in the folder."""
     if root.is_file() and root.suffix.lower() in _SUFFIXES:
         return root
-    found = _tables(root)
-    named = ([path for path in found if path.stem.lower() == stem] for stem in _STEMS)
-    found = next(filter(None, named), found)
-    if len(found) == 1:
-        return found[0]
-    given = listed(path.name for path in found) or f"no {', '.join(_SUFFIXES)} file"
-    raise FormatError(f"{root}: must hold one table, got {given}. Give the file itself.")
+    tables = _tables(root)
+    for stem in _STEMS:
+        tables = [path for path in tables if path.stem.lower() == stem] or tables
+    if len(tables) == 1:
+        return tables[0]
+    names = listed(path.name for path in tables) or f"no {', '.join(_SUFFIXES)} file"
+    raise FormatError(f"{root}: must hold one table, got {names}. Give the file itself.")
 
 
-def _column(wanted: str, found: Sequence[str], path: Path) -> str:
+def _column(wanted: str, names: Sequence[str], path: Path) -> str:
     for name in (wanted, *_OTHER_NAMES.get(wanted, ())):
-        if name in found:
+        if name in names:
             return name
-    lower = {name.lower(): name for name in found}
+    lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(wanted.lower(), lower, n=1, cutoff=0.5)
     hint = f' (is it "{lower[near[0]]}"?)' if near else ""
     advice = f"Name the right one with image_column or caption_column{hint}"
-    if len(found) == 1 and re.search("[;|\t]", found[0]):
+    if len(names) == 1 and re.search("[;|\t]", names[0]):
         advice = "Separate the cells by commas, or by tabs in a .tsv file"
-    raise FormatError(f'{path}: no column "{wanted}", it has {listed(found)}. {advice}.')
+    raise FormatError(f'{path}: no column "{wanted}", it has {listed(names)}. {advice}.')

@@ -15,52 +15,43 @@ import numpy as np
 from jaxtyping import Int64
 from PIL import Image
 
-from pcme.data.images.decoding import MAX_PIXELS, ImageError, decode
+from pcme.data.images.decoding import ImageError, decode
 from pcme.data.problems import Problems
-from pcme.data.sources import ImageSource, file_stamp
+from pcme.data.sources import NamedImages, file_stamp
 from pcme.data.text_files import printable
 
-MAX_MEMBER = 256 * 2**20
-"""Bytes of an image in a tar; a larger one is not read."""
+MAX_MEMBER = 256 * 2**20  # bytes of an image in a tar; a larger one is not read
 MAX_HEADER = 2**15  # bytes of one tar header with its extensions; a hostile one could be the file
 NOTES = re.compile("__[^/]*__($|/)")  # webdataset's own notes in a tar
 Parts = dict[str, tuple[int, int]]  # {extension: (offset, size)} of the members of one sample
 
 
 @dataclass(frozen=True, eq=False)
-class Members(ImageSource):
+class Members(NamedImages):
     """Images inside tar files, by shard, offset and size; opened for each read, so thread-safe."""
 
     shards: Sequence[Path]
     names: Sequence[str]
-    places: Int64[np.ndarray, "n 3"]
-    max_pixels: int = MAX_PIXELS
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def id(self, index: int) -> str:
-        """The key of the sample."""
-        return self.names[index]
+    locations: Int64[np.ndarray, "n 3"]
 
     def load(self, index: int) -> Image.Image:
         """The decoded member."""
-        return decode(self.read(index), max_pixels=self.max_pixels)
+        return decode(self.read(index))
 
     def stamp(self, index: int) -> str:
         """The stamp of the tar, and the place in it; "missing" without the tar."""
-        shard, offset, size = self.places[index].tolist()
+        shard, offset, size = self.locations[index].tolist()
         stamp = file_stamp(self.shards[shard])
         return stamp if stamp == "missing" else f"{stamp}:{offset}:{size}"
 
     def read(self, index: int) -> bytes:
         """The bytes of the image as they are in the tar; an ImageError when they are not there."""
-        shard, offset, size = self.places[index].tolist()
+        shard, offset, size = self.locations[index].tolist()
         if size > MAX_MEMBER:
             raise ImageError("image-too-large", f"{size:,} bytes, over {MAX_MEMBER:,}")
         try:
             with open(self.shards[shard], "rb") as file:
-                data = read_at(file, (offset, size))
+                data = read_at(file, offset, size)
         except OSError as error:
             raise ImageError("image-missing", f"{self.shards[shard]}: {error.strerror}") from error
         if len(data) < size:
@@ -141,7 +132,7 @@ def _walk(shard: Path) -> Iterator[tarfile.TarInfo]:
 
 
 def _damage(shard: Path, error: Exception) -> tuple[str, str, str]:
-    """The kind, place and detail of what is wrong with a whole shard."""
+    """The problem of a whole shard: its kind, where, and the detail."""
     if isinstance(error, OSError):
         return "image-missing", str(shard), error.strerror or "cannot be read"
     with open(shard, "rb") as file:
@@ -150,7 +141,7 @@ def _damage(shard: Path, error: Exception) -> tuple[str, str, str]:
     return "row-malformed", str(shard), f"{error} ({advice})"
 
 
-def read_at(file: IO[bytes], place: tuple[int, int]) -> bytes:
-    """Read (offset, size) of a file."""
-    file.seek(place[0])
-    return file.read(place[1])
+def read_at(file: IO[bytes], offset: int, size: int) -> bytes:
+    """Read `size` bytes of a file from `offset` on."""
+    file.seek(offset)
+    return file.read(size)
