@@ -22,12 +22,6 @@ def nearest(pixels, colour):
     return int((np.abs(pixels - np.array(colour)).max(-1) < 30).sum())
 
 
-@pytest.mark.parametrize("pixels", [16, 64, 100])
-def test_a_picture_is_square_rgb_of_the_size_asked_for(pixels):
-    image = draw(facts_of(), np.random.default_rng(0), pixels=pixels)
-    assert (image.mode, image.size) == ("RGB", (pixels, pixels))
-
-
 def test_the_generator_decides_the_picture():
     for facts in birds(5):
         assert np.array_equal(drawn(facts, seed=1), drawn(facts, seed=1))
