@@ -109,7 +109,7 @@ def test_rows_are_the_vectors_of_the_words():
     for number, name in ((first, "bird"), (first + 2, "oclock"), (first + 3, "and"), (first + 4, "nest")):
         np.testing.assert_array_equal(matrix[number].numpy(), vectors.table[vectors.rows[name]])
     assert (matrix[PAD] == 0).all()
-    assert coverage == Coverage(found=4, total=5, running=11 / 15, missing=("wren",))
+    assert coverage == Coverage(known=4, total=5, running=11 / 15, missing=("wren",))
     assert coverage.share == 0.8
     frequent = tuple(f"w{i:02}" for i in range(30))
     coverage = vectors.matrix(Vocab((*frequent, "a"), (*range(1, 31), 35)), torch.Generator())[1]

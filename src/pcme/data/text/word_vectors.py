@@ -36,11 +36,11 @@ HEAD = 20
 class Coverage:
     """The share of a vocabulary that has vectors, by word and by occurrence.
 
-    >>> print(Coverage(found=3, total=4, running=0.9, missing=("roost",)))
+    >>> print(Coverage(known=3, total=4, running=0.9, missing=("roost",)))
     3 of 4 words (75.0 %) and 90.0 % of running words have a vector; most frequent without: roost.
     """
 
-    found: int
+    known: int
     total: int
     running: float
     missing: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ class Coverage:
     @property
     def share(self) -> float:
         """The share of the words that have a vector; 1 for no words."""
-        return self.found / self.total if self.total else 1.0
+        return self.known / self.total if self.total else 1.0
 
     def __str__(self) -> str:
         text = (
-            f"{self.found:,} of {self.total:,} words ({self.share:.1%}) and {self.running:.1%} of "
+            f"{self.known:,} of {self.total:,} words ({self.share:.1%}) and {self.running:.1%} of "
             "running words have a vector"
         ).replace("%", " %")
         if self.missing:
@@ -148,7 +148,7 @@ class WordVectors:
         missing = np.flatnonzero(~known)
         frequent = missing[np.argsort(-counts[missing], kind="stable")][:LISTED]
         return matrix, Coverage(
-            found=int(known.sum()),
+            known=int(known.sum()),
             total=len(known),
             running=float(counts[known].sum() / counts.sum()) if counts.any() else 1.0,
             missing=tuple(vocab.words[i] for i in frequent),
