@@ -125,7 +125,7 @@ def test_each_place_is_read():
         ("the crown is red and wings are blue", {"crown": "red", "wing": "blue"}),
         ("a bird without a red crown but with blue wings", {"wing": "blue"}),
         ("its crown is not red", {}),
-        ("a bird that is not in a tree", {}),
+        ("a bird that is not in a tree, with a red crown", {"crown": "red"}),
         ("sky blue wings", {"wing": "blue"}),
         ("flying over the water", {}),
         ("swimming", {"background": "water"}),

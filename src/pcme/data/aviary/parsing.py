@@ -7,19 +7,9 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Int64
 
+from pcme.data.aviary import lexicon
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND
-from pcme.data.aviary.lexicon import (
-    ADVERBS,
-    COLOURS,
-    COPULAS,
-    NEGATIONS,
-    NOUNS,
-    PLACE_WORDS,
-    RELATIVES,
-    VALUES,
-    Noun,
-    Value,
-)
+from pcme.data.aviary.lexicon import Noun, Value
 from pcme.retrieval.labels import UNSAID
 
 _TOKEN = re.compile(r"<unk>|[^\W_]+")
@@ -66,21 +56,21 @@ class _Reader:
 
     def hear(self, word: str, following: str) -> None:
         """Read a word, knowing the one after it."""
-        if word in VALUES:
-            self.hear_value(VALUES[word])
-        elif word in NOUNS:
-            self.hear_noun(NOUNS[word])
-        elif word in PLACE_WORDS and following not in COLOURS:
+        if word in lexicon.VALUES:
+            self.hear_value(lexicon.VALUES[word])
+        elif word in lexicon.NOUNS:
+            self.hear_noun(lexicon.NOUNS[word])
+        elif word in lexicon.PLACE_WORDS and following not in lexicon.COLOURS:
             self.pause()
-            self.say(BACKGROUND, PLACE_WORDS[word])
+            self.say(BACKGROUND, lexicon.PLACE_WORDS[word])
             self.denied = False
         elif word == "and" and (self.values or self.subject):
             self.hear_and()
-        elif word in COPULAS and self.noun:
+        elif word in lexicon.COPULAS and self.noun:
             self.subject, self.noun = self.noun, None
-        elif word in NEGATIONS:
+        elif word in lexicon.NEGATIONS:
             self.values, self.noun, self.denied = [], None, True
-        elif word not in ADVERBS and not (word in RELATIVES and self.noun):
+        elif word not in lexicon.ADVERBS and not (word in lexicon.RELATIVES and self.noun):
             self.pause()
 
     def hear_value(self, value: Value) -> None:
