@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from pcme.errors import ConfigError, DataError
 def dataset(sizes=(4, 2, 3), per_image=5, *, classes=True, writer=None):
     """Classes of these many images, five captions each."""
     values = np.repeat(np.arange(len(sizes)), sizes)
-    images = Files(None, [f"{i}.jpg" for i in range(len(values))])
+    images = Files(Path(), [f"{i}.jpg" for i in range(len(values))])
     owner = np.repeat(np.arange(len(values)), per_image)
     named = NamedValues(values, tuple(map(str, range(len(sizes))))) if classes else None
     made = CaptionDataset.by_image("toy", "train", images, [f"c{i}" for i in range(len(owner))], owner, classes=named)
@@ -49,8 +50,7 @@ def test_an_epoch_is_a_function_of_seed_and_number(make):
 
 
 def test_new_captions_are_asked_for_once_an_image():
-    batches = ShuffledPairs(dataset(writer=Writer()), 4, seed=0, afresh=True).epoch(0)
-    pairs = np.concatenate(batches)
+    pairs = np.concatenate(ShuffledPairs(dataset(writer=Writer()), 4, seed=0, afresh=True).epoch(0))
     assert sorted(pairs[:, 0].tolist()) == list(range(9))
     assert set(pairs[:, 1].tolist()) == {AFRESH}
 

@@ -10,7 +10,7 @@ from jaxtyping import Complex128
 from PIL import Image, ImageDraw
 
 Colour = tuple[int, int, int]
-Points = Complex128[np.ndarray, " p"]
+Points = Complex128[np.ndarray, " _"]
 
 WHITE: Colour = (255, 255, 255)
 OVERSAMPLING = 4
