@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, SHAPE
 from pcme.data.aviary.captions import CHANCES, MENTIONS, SUBSETS, compose, mentioned, write
-from pcme.data.aviary.lexicon import PLACES, VALUES, WORDS
+from pcme.data.aviary.lexicon import PLACES, WORDS
 from pcme.data.aviary.parsing import read, tokens
 from pcme.retrieval.labels import UNSAID
 
@@ -36,25 +36,11 @@ def sample(count, seed=0):
     return [(bird, write(bird, generator)) for bird in facts]
 
 
-@given(birds, seeds)
-def test_a_written_caption_is_true(facts, seed):
-    said = read(words_of(write(facts, np.random.default_rng(seed))))
-    assert np.all((said == UNSAID) | (said == facts))
-
-
 @given(birds, st.integers(0, len(SUBSETS) - 1), seeds)
 def test_reading_inverts_composing(facts, number, seed):
     text = compose(facts, SUBSETS[number], np.random.default_rng(seed))
     assert read(words_of(text)).tolist() == np.where(SUBSETS[number], facts, UNSAID).tolist()
     assert tokens(text) == words_of(text)
-
-
-def test_writing_says_what_the_same_draw_would_mention():
-    facts = np.zeros(len(SHAPE), int)
-    for seed in range(200):
-        text = write(facts, np.random.default_rng(seed))
-        drawn = mentioned(1, np.random.default_rng(seed))[0]
-        assert ((read(words_of(text)) != UNSAID) == drawn).all()
 
 
 def test_without_a_word_or_two_a_caption_says_nothing_false():
@@ -94,33 +80,26 @@ def test_every_synonym_is_written():
     assert synonyms | nouns | places <= seen
 
 
-def test_most_values_have_synonyms_and_none_stands_for_two():
-    groups = [group for words in WORDS.values() for group in words.values]
-    assert all(len(group) >= 2 for group in groups)
-    for value in VALUES.values():
-        assert len(set(value.says.values())) == len({attribute for attribute, _ in value.says.values()})
-
-
 @pytest.mark.parametrize("attribute", WORDS, ids=lambda a: NAMES[a])
 def test_each_value_is_read_with_each_noun_and_only_with_it(attribute):
     words = WORDS[attribute]
     for value, group in enumerate(words.values):
         expected = {NAMES[attribute]: ATTRIBUTES[attribute].values[value]}
+        assert len(group) >= 2
         for word in group:
             for noun in words.nouns:
                 assert told(f"a {word} {noun}") == expected
                 assert told(f"the {noun} is {word}") == expected
                 assert told(f"a {word} <unk> {noun}") == told(f"a <unk> {noun}") == {}
             assert told(word) == told(f"{word} <unk>") == {}
-    for value, group in enumerate(words.joined):
+    for value, group in enumerate(words.compounds or words.values):
         for word, participle in ((w, p) for w in group for p in words.participles):
             assert told(f"{word}-{participle}") == {NAMES[attribute]: ATTRIBUTES[attribute].values[value]}
 
 
-@pytest.mark.parametrize("value", range(SHAPE[BACKGROUND]))
-def test_each_place_is_read(value):
-    for phrase in PLACES[value]:
-        assert told(f"a bird {phrase}") == {"background": ATTRIBUTES[BACKGROUND].values[value]}
+def test_each_place_is_read():
+    for value, phrases in zip(ATTRIBUTES[BACKGROUND].values, PLACES, strict=True):
+        assert all(told(f"a bird {phrase}") == {"background": value} for phrase in phrases)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +125,7 @@ def test_each_place_is_read(value):
         ("the crown is red and wings are blue", {"crown": "red", "wing": "blue"}),
         ("a bird without a red crown but with blue wings", {"wing": "blue"}),
         ("its crown is not red", {}),
-        ("a bird that is not in a tree", {}),
+        ("a bird that is not in a tree, with a red crown", {"crown": "red"}),
         ("sky blue wings", {"wing": "blue"}),
         ("flying over the water", {}),
         ("swimming", {"background": "water"}),

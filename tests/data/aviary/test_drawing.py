@@ -5,7 +5,6 @@ import pytest
 
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND, BREAST, COLOURS, CROWN, SHAPE, SIZE, WING, facts_of
 from pcme.data.aviary.drawing import PALETTE, draw
-from pcme.errors import ConfigError
 
 
 def drawn(facts, seed=0, pixels=64):
@@ -21,17 +20,6 @@ def birds(count, seed=0):
 def nearest(pixels, colour):
     """How many pixels have almost this colour."""
     return int((np.abs(pixels - np.array(colour)).max(-1) < 30).sum())
-
-
-@pytest.mark.parametrize("pixels", [16, 64, 100])
-def test_a_picture_is_square_rgb_of_the_size_asked_for(pixels):
-    image = draw(facts_of(), np.random.default_rng(0), pixels=pixels)
-    assert (image.mode, image.size) == ("RGB", (pixels, pixels))
-
-
-def test_a_picture_that_is_too_small_is_an_error():
-    with pytest.raises(ConfigError, match="at least 16, got 15"):
-        draw(facts_of(), np.random.default_rng(0), pixels=15)
 
 
 def test_the_generator_decides_the_picture():

@@ -23,13 +23,14 @@ def test_threads_work_at_the_same_time():
     assert len(list(ordered(lambda _: meeting.wait(), range(3), workers=3))) == 3
 
 
-def test_no_more_is_begun_than_the_bound():
-    begun = []
+def test_no_more_is_begun_than_the_bound_and_stopping_leaves_no_thread():
+    before, begun = threading.active_count(), []
     stream = ordered(lambda task: begun.append(task) or task, iter(range(1000)), workers=2)
     next(stream)
     time.sleep(0.05)
     assert len(begun) <= AHEAD * 2 + 1
     stream.close()
+    assert threading.active_count() == before
 
 
 def test_an_error_appears_where_its_result_would_have():
@@ -42,14 +43,6 @@ def test_an_error_appears_where_its_result_would_have():
     assert [next(stream) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(RuntimeError, match="three"):
         next(stream)
-
-
-def test_stopping_early_leaves_no_thread_behind():
-    before = threading.active_count()
-    stream = ordered(lambda task: task, range(1000), workers=4)
-    next(stream)
-    stream.close()
-    assert threading.active_count() == before
 
 
 def test_a_negative_number_of_workers_is_refused():

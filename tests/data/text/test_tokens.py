@@ -20,9 +20,6 @@ from tests.helpers import unless_annotations_are_enforced
 WORDS = st.lists(st.sampled_from(["a", "small", "bird", "with", "red", UNKNOWN]), max_size=40)
 
 
-# --- tokenise
-
-
 @pytest.mark.parametrize(
     ("caption", "words"),
     [
@@ -46,7 +43,7 @@ WORDS = st.lists(st.sampled_from(["a", "small", "bird", "with", "red", UNKNOWN])
         ("<pad><start> x <end>", "pad start x end"),
         ("< unk > <unk", "unk unk"),
         # Unicode
-        ("cafe\u0301 CAFÉ", "café café"),
+        ("cafe\u0301 CAFÉ \u03aa\u0301", "café café \u0390"),  # the lower case of a normal form need not be normal
         ("ﬁve ½ ２ 𝐁ird", "five 1 2 2 bird"),
         ("İstanbul z̸a̸l̸g̸o̸", "istanbul zalgo"),
         ("co\u00adoperate non\u00a0stop 鳥 птица", "cooperate non stop 鳥 птица"),
@@ -80,9 +77,6 @@ def test_time_is_linear_on_hostile_captions(unit, length):
     assert time.process_time() - start < 1  # quadratic: minutes
 
 
-# --- Vocab
-
-
 def test_words_are_ordered_by_frequency_then_by_name():
     vocab = Vocab.build(["b a c", "c b <unk>", "c d"])
     assert vocab.words == ("c", "b", "a", "d")
@@ -90,12 +84,7 @@ def test_words_are_ordered_by_frequency_then_by_name():
     assert vocab == Vocab.build(["c d", "c b", "b a c"])  # the order of the captions is nothing
     assert len(vocab) == 8
     assert list(vocab) == ["c", "b", "a", "d"]
-
-
-def test_min_count_leaves_rare_words_out():
-    vocab = Vocab.build(["a a b", "a b c"], min_count=2)
-    assert vocab.words == ("a", "b")
-    assert ("c" in vocab, "b" in vocab) == (False, True)
+    assert Vocab.build(["a a b", "a b c"], min_count=2).words == ("a", "b")
     with pytest.raises(ConfigError, match="min_count"):
         Vocab.build([], min_count=0)
 
@@ -108,14 +97,9 @@ def test_encode():
     assert vocab.encode([]) == [1, 3, 2]
     assert vocab.known(["a", "wren", "bird", UNKNOWN]) == 0.5
     assert vocab.known([]) == 0
-
-
-@pytest.mark.parametrize("special", SPECIALS)
-def test_words_that_spell_a_special_are_unknown(special):
-    vocab = Vocab(("a",), (1,))
-    assert vocab.encode([special]) == [START, UNK, END]
-    assert special not in vocab
-    assert vocab.known([special]) == 0
+    for special in SPECIALS:
+        assert vocab.encode([special]) == [START, UNK, END]
+        assert (special in vocab, vocab.known([special])) == (False, 0)
 
 
 @unless_annotations_are_enforced
@@ -137,25 +121,16 @@ def test_a_batch_is_its_rows_padded(sentences):
         assert vocab.decode(row) == " ".join(expected)
 
 
-def test_decode_checks_ids():
-    with pytest.raises(DataError, match="0 to 4"):
-        Vocab(("a",), (1,)).decode([1, 5, 2])
-    with pytest.raises(DataError, match="-1"):
-        Vocab(("a",), (1,)).decode([-1])
+@pytest.mark.parametrize("wrong", [5, -1])
+def test_decode_checks_ids(wrong):
+    with pytest.raises(DataError, match=f"0 to 4, got {wrong}"):
+        Vocab(("a",), (1,)).decode([1, wrong, 2])
 
 
-@pytest.mark.parametrize(
-    ("words", "counts", "error"),
-    [
-        (("a", "a"), (1, 1), DataError),
-        (("<pad>",), (1,), DataError),
-        (("",), (1,), DataError),
-        (("a",), (1, 2), ShapeError),
-    ],
-)
-def test_a_vocabulary_is_consistent(words, counts, error):
-    with pytest.raises(error):
-        Vocab(words, counts)
+@pytest.mark.parametrize("words", [("a", "a"), ("<pad>", "a"), ("", "a"), ("a",)])
+def test_a_vocabulary_is_consistent(words):
+    with pytest.raises(DataError if len(words) == 2 else ShapeError):
+        Vocab(words, (1, 1))
 
 
 def test_save_and_load(tmp_path):
@@ -168,66 +143,31 @@ def test_save_and_load(tmp_path):
     assert os.listdir(tmp_path) == ["vocab.json"]
 
 
-def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "vocab.json"
-    Vocab.build(["old"]).save(path)
-
-    def full(_):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
-        Vocab.build(["new"]).save(path)
-    assert Vocab.load(path).words == ("old",)
-    assert os.listdir(tmp_path) == ["vocab.json"]
-
-
 GOOD = {"format_version": 1, "specials": list(SPECIALS), "words": ["a", "b"], "counts": [2, 1]}
+WRONG = {
+    "format_version": [2, None, "1"],
+    "specials": [["<unk>", "<start>", "<end>", "<pad>"], None],
+    "words": [["a", "a"], ["a", "<pad>"], ["a", 7], "ab", None],
+    "counts": [[2], [2, 0], [2, 1.5], [2, True]],
+    "rule": ["nonsense"],
+}
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"format_version": 2}, "got 2"),
-        ({"format_version": True}, "got True"),
-        ({"format_version": None}, "got None"),
-        ({"specials": ["<unk>", "<start>", "<end>", "<pad>"]}, "specials"),
-        ({"specials": None}, "specials"),
-        ({"words": ["a", "a"]}, "distinct"),
-        ({"words": ["a", "<pad>"]}, "<pad>"),
-        ({"words": ["a", 7]}, "strings"),
-        ({"words": "ab"}, "list of strings"),
-        ({"words": None}, "list of strings"),
-        ({"counts": [2]}, "one per word"),
-        ({"counts": [2, 0]}, "positive"),
-        ({"counts": [2, 1.5]}, "whole"),
-        ({"counts": [2, True]}, "whole"),
-    ],
+    ("content", "message"),
+    [(json.dumps(GOOD | {field: value}).encode(), field) for field in WRONG for value in WRONG[field]]
+    + [(content, "not a vocabulary") for content in (b"", b"{", b"[1]", b'"a"', b"\xff\xfe", b"[" * 10**5)],
+    ids=repr,
 )
-def test_load_refuses(tmp_path, change, says):
+def test_load_refuses(tmp_path, content, message):
     path = tmp_path / "vocab.json"
+    with pytest.raises(DataError, match=r"vocab\.json: cannot be read"):
+        Vocab.load(path)
     path.write_text(json.dumps(GOOD))
-    assert Vocab.load(path).words == ("a", "b")  # what is refused below is the change
-    path.write_text(json.dumps(GOOD | change))
-    with pytest.raises(FormatError, match=says) as error:
-        Vocab.load(path)
-    assert str(path) in str(error.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"a"', b"\xff\xfe", b"[" * 10**5])
-def test_load_refuses_what_is_not_a_record(tmp_path, content):
-    path = tmp_path / "vocab.json"
+    assert Vocab.load(path).words == ("a", "b")  # the change below is refused
     path.write_bytes(content)
-    with pytest.raises(FormatError, match="not a vocabulary"):
+    with pytest.raises(FormatError, match=rf"vocab\.json: .*{message}"):
         Vocab.load(path)
-
-
-def test_load_names_a_missing_file(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere\.json"):
-        Vocab.load(tmp_path / "nowhere.json")
-
-
-# --- spoiled captions
 
 
 def test_drop_words_has_the_rates_of_the_authors_code():
@@ -246,28 +186,17 @@ def test_drop_words_has_the_rates_of_the_authors_code():
     p = 1 - (1 - 2 / 25) * 0.9
     for word in words:
         assert abs(deleted[word] / repeats - p) < 5 * math.sqrt(p * (1 - p) / repeats)
-
-
-def test_what_drop_words_leaves_is_in_order():
-    words = [f"{i:02}" for i in range(40)]
-    left = [w for w in drop_words(words, np.random.default_rng(3), 0.3) if w != UNKNOWN]
-    assert left == sorted(left)
-    assert 10 < len(left) < 28
+    assert len(drop_words(["w"] * 100, np.random.default_rng(0), 0.29)) == 71  # though 0.29 * 100 < 29
 
 
 @given(WORDS, st.floats(0, 1), st.integers(0, 100))
-def test_drop_words_never_leaves_nothing(words, ratio, seed):
+def test_drop_words_leaves_one_word_at_least_in_order(words, ratio, seed):
     dropped = drop_words(words, np.random.default_rng(seed), ratio)
-    assert len(dropped) >= min(len(words), 1)
-    assert len(dropped) <= len(words)
-    assert set(dropped) <= {*words, UNKNOWN}
+    assert min(len(words), 1) <= len(dropped) <= len(words)
+    rest = iter(words)
+    assert all(word in rest for word in dropped if word != UNKNOWN)  # a subsequence
     if ratio == 0:
         assert dropped == words
-
-
-def test_drop_words_takes_products_near_a_whole_number_for_it():
-    assert 0.29 * 100 < 29
-    assert len(drop_words(["w"] * 100, np.random.default_rng(0), 0.29)) == 71
 
 
 @given(WORDS, st.floats(0, 1), st.floats(0, 1), st.integers(0, 100))

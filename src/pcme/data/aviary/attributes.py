@@ -1,7 +1,7 @@
-"""The eight attributes of a bird: their values, how many species they make, and what to call them.
+"""The eight attributes of a bird: their values, and the species that they make.
 
-A bird is a row of eight small integers, its *facts*: the position of its value in each attribute's
-`values`. The first seven make its species; the background differs from image to image.
+A bird is a row of eight small integers, its *facts*: the index of its value among each attribute's `values`. The first
+seven make its species; the background differs from image to image.
 """
 
 import math
@@ -17,7 +17,7 @@ COLOURS = ("red", "blue", "yellow", "green", "black", "white")
 
 @dataclass(frozen=True)
 class Attribute:
-    """One thing that can be said of a bird, and how readily people say it (`weight`)."""
+    """A property of birds, and how readily people mention it (`weight`)."""
 
     name: str
     values: tuple[str, ...]
@@ -39,17 +39,14 @@ ATTRIBUTES = (
 CROWN, BREAST, WING, BILL, PATTERN, TAIL, SIZE, BACKGROUND = range(len(ATTRIBUTES))
 
 SHAPE = tuple(len(attribute.values) for attribute in ATTRIBUTES)
-"""How many values each attribute has."""
-
 SPECIES = math.prod(SHAPE[:BACKGROUND])
-"""How many species there are: 11,664."""
-
+"""The number of species: 11,664."""
 LABELS = tuple(f"{attribute.name}:{value}" for attribute in ATTRIBUTES for value in attribute.values)
 """The names of the columns of `one_hot`: "crown:red", "crown:blue", ..."""
 
 
 def facts_of(**values: str) -> Int64[np.ndarray, " a"]:
-    """The facts of a bird described by name; what is not given has its attribute's first value.
+    """The facts of a bird described by name; an attribute that is left out has its first value.
 
     >>> facts_of(crown="blue", tail="forked")
     array([1, 0, 0, 0, 0, 2, 0, 0])
@@ -62,7 +59,7 @@ def facts_of(**values: str) -> Int64[np.ndarray, " a"]:
 
 
 def species_facts(numbers: Int[np.ndarray, " s"]) -> Int64[np.ndarray, "s 7"]:
-    """The facts of all birds of each species, numbered from 0 to SPECIES - 1.
+    """The facts without the background of each species, numbered from 0 to SPECIES - 1.
 
     >>> species_facts(np.array([0, SPECIES - 1]))
     array([[0, 0, 0, 0, 0, 0, 0],
@@ -72,7 +69,7 @@ def species_facts(numbers: Int[np.ndarray, " s"]) -> Int64[np.ndarray, "s 7"]:
 
 
 def species_name(facts: Int[np.ndarray, " a"]) -> str:
-    """The species of a bird in words, unique: the three colours are crown, breast and wings.
+    """A unique name for the bird's species; its three colours are those of crown, breast and wings.
 
     >>> species_name(facts_of(crown="red", breast="blue", wing="green", bill="hooked"))
     'lesser red-blue-green plain short-tailed hookbill'

@@ -1,13 +1,12 @@
-"""Captions of birds: written from templates, and read back word by word.
+"""Captions of birds, written from templates.
 
-A caption mentions some of the eight attributes. Writer and reader share one lexicon, and the reader
-follows one rule: *an attribute is said if and only if its value and its noun stand together*, as in
-"red crown", "red-crowned", "crown is red", "small bird", "striped breast"; of the background one
-word is enough, such as "swimming". Between two phrases stands at least one word of neither. So a
-caption that loses a word or two, or has them replaced by <unk>, may say less, but nothing false.
+A caption mentions some of the eight attributes. Writer and reader share one lexicon, and the reader follows one rule:
+*an attribute is said if and only if its value and its noun stand together*, as in "red crown", "red-crowned", "crown is
+red", "small bird", "striped breast"; for the background one word is enough, such as "swimming". At least one word of
+neither stands between two phrases. So a caption that loses a word or two, or has them replaced by <unk>, may say less,
+but nothing false.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -19,35 +18,29 @@ from pcme.data.aviary.lexicon import PLACES, WORDS
 
 MENTIONS = (0.08, 0.18, 0.22, 0.20, 0.14, 0.10, 0.08)
 """How often a caption says none, one, two ... six attributes."""
-
 UNKNOWN = "<unk>"
 """An unknown word; a phrase that lacks the word says nothing."""
-
 HIDDEN = (0.4, 0.15)
 """How often a caption that says nothing, and one that says something, has an unknown word."""
-
-NOTHING = -1
+UNKNOWN_PLACES = (f"on a {UNKNOWN}", f"in the {UNKNOWN}", f"near some {UNKNOWN}")
 
 T = TypeVar("T")
 Random = Callable[[], float]
 Phrases = dict[int, tuple[str, str]]
-"""The value and the noun by which each attribute is spoken of."""
-
+"""The value and the noun of each attribute that is mentioned."""
 Frames = Mapping[tuple[bool, bool], tuple[str, ...]]
-"""Sentences by whether there are parts to tell of, and a place."""
+"""Sentences by whether they mention parts, and a place."""
 
 _LISTING: Frames = {
-    (False, False): (
-        "{a}", "this is {a}", "there is {a}", "a picture of {a}", "look at this {bird}", "just {a}",
-    ),
+    (False, False): ("{a}", "this is {a}", "there is {a}", "a picture of {a}", "look at this {bird}", "just {a}"),
     (False, True): (
         "{a} {place}", "this {bird} is {place}", "there is {a} {place}", "a picture of {a} {place}",
         "look at this {bird} {place}", "the {bird} is {place}",
     ),
     (True, False): (
-        "{a} with {parts}", "this {bird} has {parts}", "this is {a} with {parts}",
-        "the {bird} has {parts}", "there is {a} with {parts}", "{a} that has {parts}",
-        "a picture of {a} with {parts}", "look at this {bird} with {parts}", "{parts} on {a}",
+        "{a} with {parts}", "this {bird} has {parts}", "this is {a} with {parts}", "the {bird} has {parts}",
+        "there is {a} with {parts}", "{a} that has {parts}", "a picture of {a} with {parts}",
+        "look at this {bird} with {parts}", "{parts} on {a}",
     ),
     (True, True): (
         "{a} with {parts} {place}", "{a} {place} with {parts}", "this {bird} {place} has {parts}",
@@ -67,18 +60,15 @@ _SIZED: Frames = {
     (True, True): ("this {bird} is {size} and {place} with {parts}",),
 }
 
-
-SUBSETS: Bool[np.ndarray, "subsets a"] = (
-    np.arange(2 ** len(ATTRIBUTES))[:, None] >> np.arange(len(ATTRIBUTES)) & 1
-) == 1
+SUBSETS: Bool[np.ndarray, "subsets a"] = np.arange(2 ** len(ATTRIBUTES))[:, None] >> np.arange(len(ATTRIBUTES)) & 1 == 1
 """All sets of attributes: bit i of a set's number stands for attribute i."""
 
 
 def _chances() -> Float64[np.ndarray, " subsets"]:
-    """How likely a caption says each of the SUBSETS, and nothing else.
+    """The probability that a caption says each of the SUBSETS, and nothing else.
 
-    Its size is drawn from MENTIONS, then its members one by one without replacement, each in
-    proportion to its weight. The chance of a set is the sum over the member that came last.
+    A set's size is drawn from MENTIONS, then its members one by one without replacement, each in proportion to its
+    weight. The probability of a set is the sum over the member that came last.
     """
     weights = [attribute.weight for attribute in ATTRIBUTES]
     drawn = [1.0] + [0.0] * (len(SUBSETS) - 1)
@@ -92,30 +82,27 @@ def _chances() -> Float64[np.ndarray, " subsets"]:
 
 
 CHANCES = _chances()
-_UP_TO = np.cumsum(CHANCES) / CHANCES.sum()
-_UP_TO_LIST = _UP_TO.tolist()
+_CUMULATIVE = np.cumsum(CHANCES) / CHANCES.sum()
 
 
 def mentioned(count: int, generator: np.random.Generator) -> Bool[np.ndarray, "m a"]:
-    """Which attributes each of `count` captions says.
+    """The attributes that each of `count` captions says.
 
     >>> int(mentioned(1000, np.random.default_rng(0)).sum(1).max())
     6
     """
-    numbers = np.searchsorted(_UP_TO, generator.random(count), side="right")
-    said: Bool[np.ndarray, "m a"] = SUBSETS[numbers]
-    return said
+    subsets: Bool[np.ndarray, "m a"] = SUBSETS[_CUMULATIVE.searchsorted(generator.random(count), side="right")]
+    return subsets
 
 
 def write(facts: Int[np.ndarray, " a"], generator: np.random.Generator) -> str:
-    """A caption of a bird of which `facts` are true, saying as much of it as chance will have.
+    """A caption of a bird of which `facts` are true; the attributes it says are drawn at random.
 
     >>> from pcme.data.aviary.attributes import facts_of
     >>> write(facts_of(crown="red", tail="forked"), np.random.default_rng(3))
     'look at this red-crowned bird'
     """
-    said = SUBSETS[bisect_right(_UP_TO_LIST, generator.random())]
-    return compose(facts, said, generator)
+    return compose(facts, mentioned(1, generator)[0], generator)
 
 
 def compose(facts: Int[np.ndarray, " a"], said: Bool[np.ndarray, " a"], generator: np.random.Generator) -> str:
@@ -126,14 +113,22 @@ def compose(facts: Int[np.ndarray, " a"], said: Bool[np.ndarray, " a"], generato
     >>> compose(facts_of(crown="red", background="sky"), said, np.random.default_rng(0))
     'look at this bird with a crimson crown and a short bill in flight'
     """
-    random, values, told = generator.random, facts.tolist(), said.tolist()
-    phrases = {a: _phrase(a, values[a], random) for a in WORDS if told[a]}
-    hidden = _hidden(told, random)
-    place = _place(values[BACKGROUND], told[BACKGROUND], hidden == BACKGROUND, random)
-    _merge(phrases)
+    random, values, mentions = generator.random, facts.tolist(), said.tolist()
+    phrases = {a: _phrase(a, values[a], random) for a in WORDS if mentions[a]}
+    silent = [a for a, is_said in enumerate(mentions) if not is_said]
+    hidden = _pick(silent, random) if silent and random() < HIDDEN[any(mentions)] else None
+    places = PLACES[values[BACKGROUND]] if mentions[BACKGROUND] else ()
+    if hidden == BACKGROUND:
+        places = UNKNOWN_PLACES
+    place = _pick(places, random) if places else ""
+    if PATTERN in phrases and BREAST in phrases:  # "a striped belly" and "a red breast": "a striped red breast"
+        colour, noun = phrases[BREAST]
+        phrases[BREAST] = f"{phrases.pop(PATTERN)[0]} {colour}", noun
     adjectives = _compound(phrases, values, random)
-    if hidden in WORDS:
-        phrases[hidden] = _hide(hidden, _phrase(hidden, values[hidden], random), random)
+    if hidden is not None and hidden in WORDS:
+        value, noun = _phrase(hidden, values[hidden], random)
+        hides_noun = hidden in (CROWN, BREAST) and random() < 0.5  # "a red <unk>" may be either
+        phrases[hidden] = (value, UNKNOWN) if hides_noun else (UNKNOWN, noun)
     return _sentence(phrases, adjectives, place, random)
 
 
@@ -146,38 +141,12 @@ def _phrase(attribute: int, value: int, random: Random) -> tuple[str, str]:
     return _pick(words.values[value], random), _pick(words.nouns, random)
 
 
-def _hidden(told: list[bool], random: Random) -> int:
-    """The attribute that is spoken of in an unknown word, or NOTHING."""
-    silent = [attribute for attribute, known in enumerate(told) if not known]
-    return _pick(silent, random) if silent and random() < HIDDEN[any(told)] else NOTHING
-
-
-def _hide(attribute: int, phrase: tuple[str, str], random: Random) -> tuple[str, str]:
-    """The phrase with its value unknown, or its noun: "a red <unk>" may be a crown or a breast."""
-    value, noun = phrase
-    either = attribute in (CROWN, BREAST) and random() < 0.5
-    return (value, UNKNOWN) if either else (UNKNOWN, noun)
-
-
-def _place(value: int, told: bool, hidden: bool, random: Random) -> str:
-    if hidden:
-        return _pick((f"on a {UNKNOWN}", f"in the {UNKNOWN}", f"near some {UNKNOWN}"), random)
-    return _pick(PLACES[value], random) if told else ""
-
-
-def _merge(phrases: Phrases) -> None:
-    """Make "a red breast" and "a striped belly" one phrase: "a striped red breast"."""
-    if PATTERN in phrases and BREAST in phrases:
-        colour, noun = phrases[BREAST]
-        phrases[BREAST] = f"{phrases.pop(PATTERN)[0]} {colour}", noun
-
-
 def _compound(phrases: Phrases, values: list[int], random: Random) -> str:
     """Now and then, take one phrase out and make it an adjective of the bird: "red-crowned "."""
-    able = [a for a in phrases if WORDS[a].participles]
-    if not able or random() > 0.25:
+    candidates = [a for a in phrases if WORDS[a].participles]
+    if not candidates or random() > 0.25:
         return ""
-    attribute = _pick(able, random)
+    attribute = _pick(candidates, random)
     words, (value, _) = WORDS[attribute], phrases.pop(attribute)
     if words.compounds:
         value = _pick(words.compounds[values[attribute]], random)
@@ -198,32 +167,28 @@ def _sentence(phrases: Phrases, adjectives: str, place: str, random: Random) -> 
 
 
 def _listed(phrases: Phrases, random: Random) -> str:
-    """ "a red crown, a pair of blue wings and a long bill"."""
+    """ "a red crown, a pair of blue wings and a long bill"; wings inside a list are counted, to stand apart."""
     order = _shuffled(phrases, random)
-    items = [
-        _noun_phrase(attribute, *phrases[attribute], 0 < i < len(order) - 1 or random() < 0.2)
-        for i, attribute in enumerate(order)
-    ]
+    items = []
+    for i, attribute in enumerate(order):
+        phrase = " ".join(phrases[attribute])
+        counted = 0 < i < len(order) - 1 or random() < 0.2
+        if attribute != WING:
+            items.append(_with_article(phrase))
+        else:
+            items.append(f"a pair of {phrase}" if counted else phrase)
     return " and ".join(filter(None, (", ".join(items[:-1]), *items[-1:])))
 
 
-def _noun_phrase(attribute: int, value: str, noun: str, counted: bool) -> str:
-    """ "a red crown", "blue wings"; in the midst of a list wings are counted, to stand apart."""
-    if attribute != WING:
-        return _with_article(f"{value} {noun}")
-    return f"a pair of {value} {noun}" if counted else f"{value} {noun}"
-
-
 def _clauses(phrases: Phrases, random: Random) -> str:
-    """ "whose crown is red and whose wings are blue"."""
-    return " and ".join(_clause(a, *phrases[a]) for a in _shuffled(phrases, random))
-
-
-def _clause(attribute: int, value: str, noun: str) -> str:
-    """ "whose wings are blue"; a pattern stays with its noun: "whose striped breast is red"."""
-    pattern, _, value = value.rpartition(" ")
-    subject = f"{pattern} {noun}" if pattern else noun
-    return f"whose {subject} {'are' if attribute == WING else 'is'} {value}"
+    """ "whose striped breast is red and whose wings are blue": a pattern stays with its noun."""
+    clauses = []
+    for attribute in _shuffled(phrases, random):
+        value, noun = phrases[attribute]
+        pattern, _, value = value.rpartition(" ")
+        subject = f"{pattern} {noun}" if pattern else noun
+        clauses.append(f"whose {subject} {'are' if attribute == WING else 'is'} {value}")
+    return " and ".join(clauses)
 
 
 def _shuffled(phrases: Phrases, random: Random) -> list[int]:

@@ -1,8 +1,7 @@
 """Aviary: birds drawn by code, with captions whose every match is known exactly.
 
-Nothing is downloaded or stored: an image is drawn and a caption written when asked for, the same
-for one seed. A caption says up to six of eight attributes, so it matches from one image to all of
-them, and which ones is known exactly.
+Nothing is downloaded or stored: images are drawn and captions written on access, the same for one seed. A caption says
+up to six of eight attributes, so it matches from one image to all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +11,10 @@ from typing import overload
 
 import numpy as np
 import PIL
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Bool, Int64
 from PIL import Image
 
+from pcme.core.checks import require
 from pcme.core.random import numpy_stream
 from pcme.data.aviary.attributes import LABELS, SHAPE, SPECIES, one_hot, species_facts, species_name
 from pcme.data.aviary.captions import CHANCES, SUBSETS, compose, mentioned, write
@@ -32,7 +32,7 @@ Facts = Int64[np.ndarray, "n a"]
 
 @dataclass(frozen=True, eq=False)
 class Drawn(ImageSource):
-    """Images that are drawn when they are asked for."""
+    """Images that are drawn on access."""
 
     split: str
     facts: Facts
@@ -54,14 +54,14 @@ class Drawn(ImageSource):
         return draw(self.facts[index], generator, pixels=self.pixels)
 
     def stamp(self, index: int) -> str:
-        """All that the pixels depend on."""
+        """Everything that the pixels depend on."""
         facts = "".join(map(str, self.facts[index].tolist()))
         return f"{DRAWING_VERSION}:{PIL.__version__}:{self.seed}:{self.pixels}:{facts}"
 
 
 @dataclass(frozen=True, eq=False)
 class Lazy(Sequence[str]):
-    """Texts that are written when they are asked for.
+    """Texts that are written on access.
 
     >>> Lazy(3, "caption {}".format)[1:]
     ['caption 1', 'caption 2']
@@ -84,28 +84,28 @@ class Lazy(Sequence[str]):
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes captions of birds and reads what a caption says of one."""
+    """Writes captions of birds, and reads them."""
 
-    def write(self, facts: Int[np.ndarray, " a"], generator: np.random.Generator) -> str:
-        """A caption drawn afresh for a bird of which `facts` are true."""
-        return write(facts, generator)
-
-    def read(self, words: Sequence[str]) -> Int64[np.ndarray, " a"]:
-        """The statement of the words per attribute; UNSAID where they are silent."""
-        return read(words)
+    write = staticmethod(write)
+    read = staticmethod(read)
 
     def unmatched(self, split: CaptionDataset, count: int, *, seed: int = 0) -> Written | None:
         """Captions that match no image of the split; None where its images leave nothing to say.
 
-        They say as much as other captions do, as far as the absent birds allow.
+        They say as many attributes as other captions do, as far as the absent birds allow.
         """
-        if count < 1:
-            raise ConfigError(f"count: must be at least 1, got {count}.")
-        generator = numpy_stream(seed, "aviary", "unmatched")
-        birds = _absent_birds(split.facts, count, generator)
-        if birds is None:
+        require("count", count >= 1, "at least 1", count)
+        present = np.unique(split.facts, axis=0)
+        absent = [_absent_values(present[:, subset], subset) for subset in SUBSETS]
+        chances = CHANCES * [len(values) > 0 for values in absent]
+        if not chances.any():
             return None
-        facts, saying = birds
+        generator = numpy_stream(seed, "aviary", "unmatched")
+        chosen = generator.choice(len(SUBSETS), count, p=chances / chances.sum())
+        facts, saying = generator.integers(0, SHAPE, (count, len(SHAPE))), SUBSETS[chosen]
+        for bird, number in zip(facts, chosen.tolist(), strict=True):
+            values = absent[number]
+            bird[SUBSETS[number]] = values[generator.integers(len(values))]
         captions = [compose(*bird, generator) for bird in zip(facts, saying, strict=True)]
         return Written(captions, np.where(saying, facts, UNSAID))
 
@@ -115,8 +115,8 @@ class Writer:
 class Aviary(Dataset):
     """Birds drawn by code, with captions whose every match is known exactly.
 
-    A species is a combination of all attributes but the background; no two splits share one. Each
-    species has a habitat, drawn at random: how often its birds are seen on which background.
+    A species is a combination of all attributes but the background; no two splits share one. Each species has a
+    habitat, drawn at random: how often its birds are seen on each background.
 
     >>> dataset = Aviary(test_species=2, test_images=3, captions_per_image=4).load("test")
     >>> dataset
@@ -144,10 +144,10 @@ class Aviary(Dataset):
                     f"{field.name}: must be at least {least}, got {getattr(self, field.name)}. "
                     f"The default is {field.default}."
                 )
-        wanted = self.train_species + self.val_species + self.test_species
-        if wanted > SPECIES:
+        total = self.train_species + self.val_species + self.test_species
+        if total > SPECIES:
             raise ConfigError(
-                f"there are {SPECIES} species of birds, got {wanted} for train, val and test. "
+                f"train_species, val_species, test_species: must be at most {SPECIES} in all, got {total}. "
                 "Ask for fewer species and more images per species."
             )
 
@@ -157,7 +157,7 @@ class Aviary(Dataset):
         return ("train", "val", "test")
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
-        """One split; nothing can be wrong with it."""
+        """One split; it has no problems to report."""
         species = self._species(self.checked_split(split))
         per_species: int = getattr(self, f"{split}_images")
         facts = _facts(species, per_species, numpy_stream(self.seed, "aviary", "habitat", split))
@@ -181,7 +181,7 @@ class Aviary(Dataset):
         )
 
     def _species(self, split: str) -> Int64[np.ndarray, "s 7"]:
-        """The species of a split; more of one for training leave the others as they are."""
+        """The species of a split; more of them for training leave the other splits unchanged."""
         order = numpy_stream(self.seed, "aviary", "species").permutation(SPECIES)
         test, val = self.test_species, self.test_species + self.val_species
         numbers = {"test": order[:test], "val": order[test:val], "train": order[-self.train_species :]}
@@ -190,9 +190,9 @@ class Aviary(Dataset):
 
 def _facts(species: Int64[np.ndarray, "s 7"], per_species: int, generator: np.random.Generator) -> Facts:
     """The facts of the images of each species: its own, and a background by its habitat."""
-    share = generator.standard_exponential((len(species), 3)).cumsum(1)
-    place = generator.random((len(species), per_species, 1)) * share[:, None, -1:]
-    background = (place > share[:, None, :-1]).sum(-1)
+    shares = generator.standard_exponential((len(species), 3)).cumsum(1)
+    drawn = generator.random((len(species), per_species, 1)) * shares[:, None, -1:]
+    background = (drawn > shares[:, None, :-1]).sum(-1)
     return np.column_stack([np.repeat(species, per_species, 0), background.ravel()])
 
 
@@ -204,23 +204,6 @@ def _caption_id(images: Drawn, per_image: int, index: int) -> str:
 def _caption(seed: int, facts: Facts, said: Int64[np.ndarray, "m a"], ids: Lazy, index: int) -> str:
     generator = numpy_stream(seed, "aviary", "caption", ids[index])
     return compose(facts[index * len(facts) // len(said)], said[index] != UNSAID, generator)
-
-
-def _absent_birds(
-    gallery: Facts, count: int, generator: np.random.Generator
-) -> tuple[Int64[np.ndarray, "count a"], Bool[np.ndarray, "count a"]] | None:
-    """Facts of birds, and which of them to say, so that no image of the gallery satisfies them."""
-    present = np.unique(gallery, axis=0)
-    absent = [_absent_values(present[:, subset], subset) for subset in SUBSETS]
-    chances = CHANCES * [len(values) > 0 for values in absent]
-    if not chances.any():
-        return None
-    chosen = generator.choice(len(SUBSETS), count, p=chances / chances.sum())
-    facts = generator.integers(0, SHAPE, (count, len(SHAPE)))
-    for bird, number in zip(facts, chosen.tolist(), strict=True):
-        values = absent[number]
-        bird[SUBSETS[number]] = values[generator.integers(len(values))]
-    return facts, SUBSETS[chosen]
 
 
 def _absent_values(present: Int64[np.ndarray, "p k"], subset: Bool[np.ndarray, " a"]) -> Int64[np.ndarray, "v k"]:

@@ -1,42 +1,34 @@
 """Draw a bird from its facts: the same pixels from the same generator, in less than a millisecond.
 
-The attributes are large and never hidden: the whole bird lies within the frame, whatever its bill
-and tail. What differs between two pictures of the same facts is the way it faces, its tilt and nod,
-its place, the shades, and the clouds, leaves and waves around it.
+The attributes are large and never hidden: the whole bird lies within the frame, whatever its bill and tail. Pictures of
+the same facts differ in direction, tilt and nod, position and shades, and in the clouds, leaves and waves.
 """
 
 import cmath
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Complex128, Float64, Int
+from jaxtyping import Float64, Int
 from PIL import Image
 
 from pcme.data.aviary import shapes
-from pcme.data.aviary.canvas import Canvas, Colour, mixed
+from pcme.data.aviary.canvas import WHITE, Canvas, Colour, Points, mix
 from pcme.data.aviary.scenery import behind, in_front
 from pcme.data.aviary.shapes import Part
-from pcme.errors import ConfigError
 
 DRAWING_VERSION = 1
-"""Raised whenever a picture comes out differently, so that what was kept of it is made anew."""
-
+"""Raised whenever pictures change, so that nothing cached for the older ones is used."""
 MIN_PIXELS = 16
 
 PALETTE: tuple[Colour, ...] = (
-    (212, 44, 40),
-    (42, 96, 204),
-    (250, 204, 44),
-    (46, 150, 70),
-    (54, 52, 60),
-    (248, 246, 240),
-)
+    (212, 44, 40), (42, 96, 204), (250, 204, 44), (46, 150, 70), (54, 52, 60), (248, 246, 240)
+)  # fmt: skip
 INK: Colour = (36, 30, 40)
 CREAM: Colour = (255, 248, 226)
 MARKINGS = (CREAM, CREAM, INK, CREAM, CREAM, INK)
-"""The colour of stripes and spots on each colour of the breast: what stands out on it."""
+"""The colour of stripes and spots on each colour of the breast, chosen to stand out."""
 ORANGE: Colour = (240, 150, 40)
-WHITE: Colour = (255, 255, 255)
 WARM: Colour = (255, 128, 0)
 COLD: Colour = (0, 128, 255)
 
@@ -49,12 +41,10 @@ UNITS = (0.128, 0.198)
 """The length of a template unit, small and large: the longest large bird just fits the frame."""
 MARGIN = 0.015
 
-Points = Complex128[np.ndarray, " p"]
-
 
 @dataclass(frozen=True)
 class Pose:
-    """Where a part is: the template's point z goes to the frame's point turn * z + shift."""
+    """The position of a part: the template's point z goes to the frame's point turn * z + shift."""
 
     turn: complex
     shift: complex = 0
@@ -68,7 +58,7 @@ class Pose:
         return point * self.turn + self.shift
 
     def bent(self, angle: float, about: complex) -> "Pose":
-        """The pose of a part that is turned by itself about a point of the template."""
+        """The pose of a part that is rotated about a point of the template."""
         bend = cmath.rect(1, angle)
         return Pose(self.turn * bend, self.shift + self.turn * about * (1 - bend))
 
@@ -84,7 +74,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Bird:
-    """A bird about to be drawn: the facts by name, its shades, and where its parts are."""
+    """A bird about to be drawn: the facts by name, its shades, and the poses of its parts."""
 
     bill: int
     pattern: int
@@ -100,7 +90,7 @@ class Bird:
 
     @property
     def foot(self) -> complex:
-        """Where the bird meets the branch or the water."""
+        """The point where the bird meets the branch or the water."""
         depth = shapes.WATERLINE if self.background == WATER else 1.3
         return self.body.at(0.1 + 1j * depth)
 
@@ -112,24 +102,27 @@ def draw(facts: Int[np.ndarray, " a"], generator: np.random.Generator, *, pixels
     >>> draw(facts_of(crown="red", bill="long"), np.random.default_rng(0)).size
     (64, 64)
     """
-    if pixels < MIN_PIXELS:
-        raise ConfigError(f"pixels: must be at least {MIN_PIXELS}, got {pixels}.")
     bird = _bird(facts.tolist(), generator)
     canvas = behind(bird.background, bird.foot, pixels, generator)
     _paint(canvas, bird)
     in_front(canvas, bird.background, bird.foot, bird.body.unit, generator)
-    return canvas.finished(mirrored=generator.random() < 0.5)
+    return canvas.reduced(mirrored=generator.random() < 0.5)
 
 
 def _bird(facts: list[int], generator: np.random.Generator) -> Bird:
     crown, breast, wing, bill, pattern, tail, size, background = facts
     nod, wag, right, down = generator.uniform(-1, 1, 4).tolist()
-    body = _pose(size, background, generator)
+    stretch, tilt = generator.uniform(-1, 1, 2).tolist()
+    lean = LEAN[background] + (0.04 if background == WATER else 0.1) * tilt
+    body = Pose(cmath.rect(UNITS[size] * (1 + 0.04 * stretch), lean))
     head = body.bent(0.14 * nod, shapes.NECK)
     rump = body.bent(TAIL_TURN[background] + 0.1 * wag, shapes.RUMP)
-    extent = _extent(body, head, rump, bill=bill, tail=tail, background=background)
-    place = complex(0.5 + 0.15 * right, HEIGHT[background] + 0.15 * down)
-    move = complex(_placed(extent.real, place.real), _placed(extent.imag, place.imag))
+    trunk = shapes.FLYING_REACH if background == SKY else shapes.STANDING_REACH
+    extent = np.concatenate([body(trunk), head(shapes.FACE_REACH[bill]), rump(shapes.TAILS[tail].outer)])
+    move = complex(
+        _shift_into_frame(extent.real, 0.5 + 0.15 * right),
+        _shift_into_frame(extent.imag, HEIGHT[background] + 0.15 * down),
+    )
     return Bird(
         bill, pattern, tail, background,
         _shade(crown, generator), _shade(breast, generator), _shade(wing, generator),
@@ -138,69 +131,45 @@ def _bird(facts: list[int], generator: np.random.Generator) -> Bird:
     )  # fmt: skip
 
 
-def _pose(size: int, background: int, generator: np.random.Generator) -> Pose:
-    stretch, tilt = generator.uniform(-1, 1, 2).tolist()
-    lean = LEAN[background] + (0.04 if background == WATER else 0.1) * tilt
-    return Pose(cmath.rect(UNITS[size] * (1 + 0.04 * stretch), lean))
-
-
 def _shade(value: int, generator: np.random.Generator) -> Colour:
     """A shade of a colour: a little lighter or darker, a little warmer or colder."""
     light, warm = generator.uniform(-0.06, 0.06, 2).tolist()
-    colour = mixed(PALETTE[value], WHITE if light > 0 else INK, abs(light))
-    return mixed(colour, WARM if warm > 0 else COLD, abs(warm))
+    colour = mix(PALETTE[value], WHITE if light > 0 else INK, abs(light))
+    return mix(colour, WARM if warm > 0 else COLD, abs(warm))
 
 
-def _extent(body: Pose, head: Pose, rump: Pose, *, bill: int, tail: int, background: int) -> Points:
-    """Points as far out as anything of the bird."""
-    trunk = shapes.FLYING_REACH if background == SKY else shapes.STANDING_REACH
-    face, end = shapes.FACE_REACH[bill], shapes.TAILS[tail].outer
-    return np.concatenate([body(trunk), head(face), rump(end)])
-
-
-def _placed(extent: Float64[np.ndarray, " p"], around: float) -> float:
-    """How far to move what extends so: its middle comes near `around`, all of it into the frame."""
+def _shift_into_frame(extent: Float64[np.ndarray, " p"], middle: float) -> float:
+    """The shift that brings the extent's middle as near to `middle` as the frame allows."""
     low, high = float(extent.min()), float(extent.max())
-    wish = around - (low + high) / 2
-    return min(max(wish, MARGIN - low), 1 - MARGIN - high)
+    return min(max(middle - (low + high) / 2, MARGIN - low), 1 - MARGIN - high)
 
 
 def _paint(canvas: Canvas, bird: Bird) -> None:
-    if bird.background == SKY:
-        _part(canvas, bird.body, shapes.FAR_WING, mixed(bird.wing, INK, 0.3))
-    _tail(canvas, bird)
+    body, flying = bird.body, bird.background == SKY
+    if flying:
+        _part(canvas, body, shapes.FAR_WING, mix(bird.wing, INK, 0.3))
+    tail, feathers = shapes.TAILS[bird.tail], shapes.TAIL_FEATHERS[bird.tail]
+    _part(canvas, bird.rump, tail, mix(bird.wing, INK, 0.1), feathers)
     if bird.background == BRANCH:
-        _legs(canvas, bird.body)
+        for leg in shapes.LEGS:
+            canvas.line(body(leg), 0.1 * body.unit, mix(ORANGE, INK, 0.3))
     _torso(canvas, bird)
-    _wing(canvas, bird)
+    wing, feathers = (shapes.RAISED, shapes.RAISED_FEATHERS) if flying else (shapes.FOLDED, shapes.FEATHERS)
+    _part(canvas, body, wing, bird.wing, feathers)
     _face(canvas, bird)
 
 
-def _part(canvas: Canvas, pose: Pose, part: Part, colour: Colour) -> None:
+def _part(canvas: Canvas, pose: Pose, part: Part, colour: Colour, feathers: Iterable[Points] = ()) -> None:
+    """Draw a part with its rim, and the lines of its feathers."""
     canvas.area(pose(part.outer), INK)
     canvas.area(pose(part.inner), colour)
-
-
-def _feathers(canvas: Canvas, pose: Pose, lines: tuple[Points, ...], colour: Colour) -> None:
-    ink = mixed(colour, INK, 0.4) if sum(colour) > 240 else mixed(colour, WHITE, 0.25)
-    for line in lines:
+    ink = mix(colour, INK, 0.4) if sum(colour) > 240 else mix(colour, WHITE, 0.25)
+    for line in feathers:
         canvas.line(pose(line), 0.05 * pose.unit, ink)
 
 
-def _tail(canvas: Canvas, bird: Bird) -> None:
-    colour = mixed(bird.wing, INK, 0.1)
-    _part(canvas, bird.rump, shapes.TAILS[bird.tail], colour)
-    _feathers(canvas, bird.rump, shapes.TAIL_FEATHERS[bird.tail], colour)
-
-
-def _legs(canvas: Canvas, pose: Pose) -> None:
-    width, colour = 0.1 * pose.unit, mixed(ORANGE, INK, 0.3)
-    for leg in shapes.LEGS:
-        canvas.line(pose(leg), width, colour)
-
-
 def _torso(canvas: Canvas, bird: Bird) -> None:
-    """Body and head in the breast's colour: both rims first, so that no line parts them."""
+    """Draw body and head in the breast's colour: both rims first, so that no line parts them."""
     torso = shapes.AFLOAT if bird.background == WATER else shapes.STANDING
     head, unit = bird.head.at(shapes.HEAD), bird.head.unit
     canvas.area(bird.body(torso.body.outer), INK)
@@ -215,17 +184,10 @@ def _torso(canvas: Canvas, bird: Bird) -> None:
             canvas.disc(spot, 0.13 * unit, bird.marking)
 
 
-def _wing(canvas: Canvas, bird: Bird) -> None:
-    flying = bird.background == SKY
-    _part(canvas, bird.body, shapes.RAISED if flying else shapes.FOLDED, bird.wing)
-    lines = shapes.RAISED_FEATHERS if flying else shapes.FEATHERS
-    _feathers(canvas, bird.body, lines, bird.wing)
-
-
 def _face(canvas: Canvas, bird: Bird) -> None:
     pose, unit = bird.head, bird.head.unit
     _part(canvas, pose, shapes.BILLS[bird.bill], ORANGE)
-    canvas.line(pose(shapes.MOUTHS[bird.bill]), 0.05 * unit, mixed(ORANGE, INK, 0.6))
+    canvas.line(pose(shapes.MOUTHS[bird.bill]), 0.05 * unit, mix(ORANGE, INK, 0.6))
     _part(canvas, pose, shapes.CROWN, bird.crown)
     eye = pose.at(shapes.EYE)
     canvas.disc(eye, 0.17 * unit, WHITE)

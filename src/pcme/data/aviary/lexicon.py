@@ -4,8 +4,10 @@ No word, or pair of value and noun, means two things. "head" is no synonym of cr
 of the breast; "floating" is none of swimming, because one can float in the air.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 
 from pcme.data.aviary.attributes import BILL, BREAST, CROWN, PATTERN, SIZE, TAIL, WING
@@ -22,11 +24,6 @@ class Words:
     participles: tuple[str, ...] = ()
     compounds: Synonyms = ()
     """What goes before a participle, where that is not the value itself: "fork-tailed"."""
-
-    @property
-    def joined(self) -> Synonyms:
-        """The synonyms of each value that go before a participle."""
-        return self.compounds or self.values
 
 
 _COLOURS: Synonyms = (
@@ -64,30 +61,23 @@ PLACES: Synonyms = (
     ("in the sky", "flying in the sky", "flying through the air", "up in the air", "in flight"),
 )
 """How each background is written."""
-
 PLACE_WORDS: Mapping[str, int] = MappingProxyType(
     {
-        word: value
-        for value, words in enumerate(
-            (
-                "branch branches twig tree trees bough perched perching",
-                "water lake pond river sea swimming swims",
-                "sky air flight flying flies",
-            )
-        )
-        for word in words.split()
+        **dict.fromkeys(("branch", "branches", "twig", "tree", "trees", "bough", "perched", "perching"), 0),
+        **dict.fromkeys(("water", "lake", "pond", "river", "sea", "swimming", "swims"), 1),
+        **dict.fromkeys(("sky", "air", "flight", "flying", "flies"), 2),
     }
 )
-"""The words each of which says the background."""
+"""The background that each of these words says."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value word: which attribute and value it says of which noun."""
+    """A value word: the (attribute, value) it says of each noun."""
 
     says: Mapping[int, tuple[int, int]]
     rank: int
-    """Its place before a noun: size, then shape or pattern, then colour."""
+    """Its order before a noun: size, then shape or pattern, then colour."""
 
 
 @dataclass(frozen=True)
@@ -98,24 +88,16 @@ class Noun:
     participle: bool = False
 
 
-def _meanings() -> Iterator[tuple[str, int, int, int]]:
-    """All (word, noun, attribute, value)."""
-    for attribute, words in WORDS.items():
-        of = BREAST if attribute == PATTERN else attribute
-        for synonyms in (words.values, words.joined):
-            for value, group in enumerate(synonyms):
-                yield from ((word, of, attribute, value) for word in group)
-    for value, group in enumerate(WORDS[PATTERN].values):
-        yield from ((word, SIZE, PATTERN, value) for word in group)  # "a striped bird"
-
-
 def _values() -> dict[str, Value]:
-    says: dict[str, dict[int, tuple[int, int]]] = {}
-    for word, of, attribute, value in _meanings():
-        if says.setdefault(word, {}).setdefault(of, (attribute, value)) != (attribute, value):
-            raise AssertionError(f"{word} means two things")
+    says: defaultdict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for attribute, words in WORDS.items():
+        nouns = (BREAST, SIZE) if attribute == PATTERN else (attribute,)  # "a striped breast", "a striped bird"
+        for synonyms in (words.values, words.compounds):
+            for value, group in enumerate(synonyms):
+                for word, noun in product(group, nouns):
+                    says[word][noun] = attribute, value
     ranks = {SIZE: 0, PATTERN: 1, BILL: 1, TAIL: 1, CROWN: 2, BREAST: 2, WING: 2}
-    return {word: Value(MappingProxyType(of), ranks[next(iter(of.values()))[0]]) for word, of in says.items()}
+    return {word: Value(of, ranks[next(iter(of.values()))[0]]) for word, of in says.items()}
 
 
 VALUES: Mapping[str, Value] = MappingProxyType(_values())

@@ -1,4 +1,4 @@
-"""Parse what a caption says of a bird, whether it was written here or by a user."""
+"""Parse the statement that a caption makes about a bird, whether it was written here or by a user."""
 
 import re
 from collections.abc import Sequence
@@ -7,26 +7,16 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Int64
 
+from pcme.data.aviary import lexicon
 from pcme.data.aviary.attributes import ATTRIBUTES, BACKGROUND
-from pcme.data.aviary.lexicon import (
-    ADVERBS,
-    COLOURS,
-    COPULAS,
-    NEGATIONS,
-    NOUNS,
-    PLACE_WORDS,
-    RELATIVES,
-    VALUES,
-    Noun,
-    Value,
-)
+from pcme.data.aviary.lexicon import Noun, Value
 from pcme.retrieval.labels import UNSAID
 
 _TOKEN = re.compile(r"<unk>|[^\W_]+")
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text in lower case; hyphens part words, <unk> is one.
+    """The words of a text in lower case, split at hyphens; <unk> is one word.
 
     >>> tokens("A red-crowned bird, with <unk> wings.")
     ['a', 'red', 'crowned', 'bird', 'with', '<unk>', 'wings']
@@ -35,10 +25,10 @@ def tokens(text: str) -> list[str]:
 
 
 def read(words: Sequence[str]) -> Int64[np.ndarray, " a"]:
-    """Return what the words say per attribute; UNSAID where they are silent.
+    """The value that the words say per attribute; UNSAID where they are silent.
 
-    Two values for one attribute ("a red and blue crown") and what is denied ("no red crown") say
-    nothing, nor does a word that is part of a colour's name ("sky blue wings" are blue).
+    Two values for one attribute ("a red and blue crown") and denied ones ("no red crown") say nothing, nor does a word
+    that is part of a colour's name ("sky blue wings" are blue).
 
     >>> read(tokens("a small bird with a red crown and <unk> wings, swimming"))
     array([ 0, -1, -1, -1, -1, -1,  0,  1])
@@ -53,41 +43,38 @@ def read(words: Sequence[str]) -> Int64[np.ndarray, " a"]:
 
 
 class _Reader:
-    """Goes through a caption word by word and keeps what may still belong together."""
+    """Reads a caption word by word and remembers the words that may still belong together."""
 
     def __init__(self) -> None:
         self.said = [UNSAID] * len(ATTRIBUTES)
         self.contradicted: set[int] = set()
-        self.values: list[Value] = []
-        """The value words just heard, which wait for their noun."""
-        self.cut = False
-        """Whether "and" came after them: the noun must follow another value."""
-        self.noun: Noun | None = None
-        """The noun just heard, which "is" may follow."""
-        self.subject: Noun | None = None
-        """The noun of "crown is", whose values may follow."""
+        self.values: list[Value] = []  # the value words just heard, which wait for their noun
+        self.cut = False  # whether "and" came after them: the noun must follow another value
+        self.noun: Noun | None = None  # the noun just heard, which "is" may follow
+        self.subject: Noun | None = None  # the noun of "crown is", whose values may follow
         self.denied = False
 
     def hear(self, word: str, following: str) -> None:
-        """Take the next word, knowing the one after it."""
-        if word in VALUES:
-            self.hear_value(VALUES[word])
-        elif word in NOUNS:
-            self.hear_noun(NOUNS[word])
-        elif word in PLACE_WORDS and following not in COLOURS:
-            self.hear_place(PLACE_WORDS[word])
+        """Read a word, knowing the one after it."""
+        if word in lexicon.VALUES:
+            self.hear_value(lexicon.VALUES[word])
+        elif word in lexicon.NOUNS:
+            self.hear_noun(lexicon.NOUNS[word])
+        elif word in lexicon.PLACE_WORDS and following not in lexicon.COLOURS:
+            self.pause()
+            self.say(BACKGROUND, lexicon.PLACE_WORDS[word])
+            self.denied = False
         elif word == "and" and (self.values or self.subject):
             self.hear_and()
-        elif word in COPULAS and self.noun:
+        elif word in lexicon.COPULAS and self.noun:
             self.subject, self.noun = self.noun, None
-        elif word in NEGATIONS:
+        elif word in lexicon.NEGATIONS:
             self.values, self.noun, self.denied = [], None, True
-        elif word not in ADVERBS and not (word in RELATIVES and self.noun):
+        elif word not in lexicon.ADVERBS and not (word in lexicon.RELATIVES and self.noun):
             self.pause()
 
     def hear_value(self, value: Value) -> None:
-        """Collect a value; one out of the English order begins anew: in "a red striped breast" it
-        is the stripes that are red."""
+        """Collect a value; one out of the English order begins anew: in "a red striped breast" the stripes are red."""
         if self.values and value.rank < self.values[-1].rank:
             self.values = []
         self.values.append(value)
@@ -96,7 +83,7 @@ class _Reader:
     def hear_noun(self, noun: Noun) -> None:
         """Give the values to their noun; "small red-crowned" leaves "small" to the bird.
 
-        What was cut from its noun, or might belong to two ("crown is red wings"), says nothing.
+        A value that is cut from its noun, or might belong to two ("crown is red wings"), says nothing.
         """
         values = [] if self.cut or self.subject else self.values
         self.bind(noun, values)
@@ -104,12 +91,6 @@ class _Reader:
         self.values, self.cut, self.subject = rest, False, None
         self.noun = None if noun.participle else noun
         self.denied = self.denied and noun.participle
-
-    def hear_place(self, value: int) -> None:
-        """Note the background: one word is enough."""
-        self.pause()
-        self.say(BACKGROUND, value)
-        self.denied = False
 
     def hear_and(self) -> None:
         """Close "crown is red" but let "and blue" follow; remember that "red and" lacks a noun."""
@@ -125,7 +106,7 @@ class _Reader:
         self.values, self.cut, self.noun, self.subject = [], False, None, None
 
     def bind(self, noun: Noun, values: list[Value]) -> None:
-        """Say of a noun those of the values that can be said of it."""
+        """Say those of the values that can be said of the noun."""
         for value in values:
             if noun.of in value.says:
                 self.say(*value.says[noun.of])

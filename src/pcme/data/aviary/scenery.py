@@ -4,10 +4,9 @@ import cmath
 
 import numpy as np
 
-from pcme.data.aviary.canvas import Canvas, Colour, mixed
+from pcme.data.aviary.canvas import WHITE, Canvas, Colour, mix
 from pcme.data.aviary.shapes import smooth
 
-WHITE: Colour = (255, 255, 255)
 BARK: Colour = (104, 72, 48)
 LEAF: Colour = (96, 144, 60)
 HAZE: Colour = (236, 230, 188)
@@ -20,12 +19,12 @@ RIPPLE = np.linspace(-1, 1, 7) + 0.16j * (1 - np.linspace(-1, 1, 7) ** 2)
 
 
 def behind(background: int, foot: complex, pixels: int, generator: np.random.Generator) -> Canvas:
-    """A fresh canvas with all that is behind a bird whose feet, or waterline, are at `foot`."""
+    """A canvas with the background of a bird whose feet, or waterline, are at `foot`."""
     return (_leaves, _lake, _clouds)[background](foot, pixels, generator)
 
 
 def in_front(canvas: Canvas, background: int, foot: complex, breadth: float, generator: np.random.Generator) -> None:
-    """Draw what is in front of the bird: the rings it makes in the water, a leaf at its feet."""
+    """Draw the foreground: the rings that the bird makes in the water, a leaf at its feet."""
     if background == 0:
         side = 1 if generator.random() < 0.5 else -1
         _leaf(canvas, foot + side * (0.9 * breadth + 0.06) + 0.04j, generator)
@@ -36,57 +35,45 @@ def in_front(canvas: Canvas, background: int, foot: complex, breadth: float, gen
 
 
 def _leaves(foot: complex, pixels: int, generator: np.random.Generator) -> Canvas:
-    top = mixed((172, 198, 128), (204, 214, 150), generator.random())
+    top = mix((172, 198, 128), (204, 214, 150), generator.random())
     canvas = Canvas.shaded(pixels, (1.0, top, HAZE))
-    spots = generator.uniform((0, 0, 0.04, 0.15), (1, 0.9, 0.14, 0.5), (6, 4)).tolist()
-    for x, y, radius, share in spots:
-        behind_it = mixed(top, HAZE, y)
-        canvas.disc(complex(x, y), radius, mixed(behind_it, (112, 172, 84), share))
-    _branch(canvas, foot, generator)
-    return canvas
-
-
-def _branch(canvas: Canvas, foot: complex, generator: np.random.Generator) -> None:
+    for x, y, radius, share in generator.uniform((0, 0, 0.04, 0.15), (1, 0.9, 0.14, 0.5), (6, 4)).tolist():
+        canvas.disc(complex(x, y), radius, mix(mix(top, HAZE, y), (112, 172, 84), share))
     slope, bend = generator.uniform(-0.06, 0.06, 2).tolist()
     x = np.linspace(-0.05, 1.05, 7) - foot.real
-    path = foot + 0.02j + x + 1j * x * (slope + bend * x)
-    for place in (path[1] - 0.03j, path[2] + 0.05j, path[5] - 0.03j):
-        _leaf(canvas, place, generator)
-    canvas.line(path, 0.055, BARK)
-    canvas.line(path - 0.012j, 0.014, mixed(BARK, WHITE, 0.25))
+    branch = foot + 0.02j + x + 1j * x * (slope + bend * x)
+    for centre in (branch[1] - 0.03j, branch[2] + 0.05j, branch[5] - 0.03j):
+        _leaf(canvas, centre, generator)
+    canvas.line(branch, 0.055, BARK)
+    canvas.line(branch - 0.012j, 0.014, mix(BARK, WHITE, 0.25))
+    return canvas
 
 
 def _leaf(canvas: Canvas, centre: complex, generator: np.random.Generator) -> None:
     size, angle, tint = generator.random(3).tolist()
     turn = cmath.rect(0.045 + 0.025 * size, 1.8 * angle - 0.9)
-    colour = mixed(LEAF, (150, 178, 74), tint)
+    colour = mix(LEAF, (150, 178, 74), tint)
     canvas.area(centre + turn * ALMOND, colour)
-    canvas.line(centre + turn * VEIN, 0.006, mixed(colour, WHITE, 0.3))
+    canvas.line(centre + turn * VEIN, 0.006, mix(colour, WHITE, 0.3))
 
 
 def _lake(foot: complex, pixels: int, generator: np.random.Generator) -> Canvas:
     horizon = generator.uniform(0.2, max(0.24, foot.imag - 0.16))
-    sky = mixed((186, 222, 234), (234, 220, 204), generator.random())
-    above = (horizon, mixed(sky, WHITE, 0.4), sky)
-    canvas = Canvas.shaded(pixels, above, (1.0, *WATER))
+    sky = mix((186, 222, 234), (234, 220, 204), generator.random())
+    canvas = Canvas.shaded(pixels, (horizon, mix(sky, WHITE, 0.4), sky), (1.0, *WATER))
     hills = np.linspace(0, 1, 9) + 1j * (horizon - 0.06 * generator.random(9))
     shore = np.array([1 + 1j * horizon, 1j * horizon])
-    canvas.area(np.concatenate([hills, shore]), mixed(sky, (92, 134, 124), 0.5))
-    waves = generator.uniform((0, horizon + 0.06, 0.04), (1, 0.98, 0.09), (6, 3)).tolist()
-    for x, y, length in waves:
-        canvas.line(complex(x, y) + length * WAVE, 0.011, mixed(WATER[0], FOAM, 0.5))
+    canvas.area(np.concatenate([hills, shore]), mix(sky, (92, 134, 124), 0.5))
+    for x, y, length in generator.uniform((0, horizon + 0.06, 0.04), (1, 0.98, 0.09), (6, 3)).tolist():
+        canvas.line(complex(x, y) + length * WAVE, 0.011, mix(WATER[0], FOAM, 0.5))
     return canvas
 
 
 def _clouds(foot: complex, pixels: int, generator: np.random.Generator) -> Canvas:
-    top = mixed((88, 158, 226), (120, 186, 240), generator.random())
+    top = mix((88, 158, 226), (120, 186, 240), generator.random())
     canvas = Canvas.shaded(pixels, (1.0, top, (220, 238, 250)))
     for x, y, size in generator.uniform((0, 0.06, 0.04), (1, 0.94, 0.075), (3, 3)).tolist():
-        _cloud(canvas, complex(x, y), size)
+        for shade, drop in (((212, 226, 242), 0.014j), ((250, 252, 255), 0)):
+            for offset, radius in ((-1.5, 0.75), (-0.5 - 0.45j, 1.0), (0.7 - 0.2j, 0.9), (1.7, 0.65)):
+                canvas.disc(complex(x, y) + drop + size * offset, size * radius, shade, flat=0.8)
     return canvas
-
-
-def _cloud(canvas: Canvas, centre: complex, size: float) -> None:
-    for shade, drop in (((212, 226, 242), 0.014j), ((250, 252, 255), 0)):
-        for place, radius in ((-1.5, 0.75), (-0.5 - 0.45j, 1.0), (0.7 - 0.2j, 0.9), (1.7, 0.65)):
-            canvas.disc(centre + drop + size * place, size * radius, shade, flat=0.8)

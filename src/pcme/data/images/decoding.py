@@ -1,8 +1,7 @@
-"""From a file to RGB pixels, safely: the header is judged before anything is decoded.
+"""Decode image files to RGB, safely: the header is judged before anything is decoded.
 
-What is accepted: the formats in FORMATS, whatever the file is called; at most `max_pixels` pixels.
-What comes out: 8-bit RGB, upright (EXIF orientation applied), first frame of an animation, alpha on
-white, 16-bit and floating-point greys rescaled rather than clipped.
+Files may have any name, a format in FORMATS, and at most `max_pixels` pixels. The result is 8-bit RGB: upright (EXIF
+orientation applied), the first frame of an animation, alpha on white, 16-bit and floating-point greys rescaled.
 """
 
 import io
@@ -10,21 +9,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from pcme.errors import DataError
-
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-"""The only decoders that are ever run; the rest of Pillow's are rarely used and rarely fuzzed."""
-
-MAX_PIXELS = 64 * 2**20
-"""Largest image that is decoded, in pixels (8,192 x 8,192).
-
-Decoding and converting hold at most 16 bytes per pixel: one image never takes over 1 GiB.
-"""
-
-READ_AT_ONCE = 2**20
-"""Bytes that are handed to a decoder at a time; Pillow's own choice is 64 KiB."""
 
 _EXTENSIONS = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
@@ -34,7 +21,15 @@ _EXTENSIONS = {
     "BMP": (".bmp", ".dib"),
     "TIFF": (".tif", ".tiff"),
 }
+FORMATS = tuple(_EXTENSIONS)
+"""The only decoders that are ever run; the rest of Pillow's are rarely used and rarely fuzzed."""
+MAX_PIXELS = 64 * 2**20
+"""Largest image that is decoded (8,192 x 8,192): with at most 16 bytes per pixel, it never takes over 1 GiB."""
+READ_AT_ONCE = 2**20
+"""Bytes that are handed to a decoder at a time; Pillow's default is 64 KiB."""
 _WIDE_GREYS = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")
+
+Source = Path | bytes | IO[bytes]
 
 
 class ImageError(DataError):
@@ -45,7 +40,7 @@ class ImageError(DataError):
         self.kind, self.meaning = kind, meaning
 
 
-def decode(source: Path | bytes | IO[bytes], *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def decode(source: Source, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """The image in a file, bytes or stream as upright 8-bit RGB; an ImageError when unusable.
 
     >>> stream = io.BytesIO()
@@ -57,7 +52,12 @@ def decode(source: Path | bytes | IO[bytes], *, max_pixels: int = MAX_PIXELS) ->
     pcme.data.images.decoding.ImageError: the file has 0 bytes
     """
     try:
-        with _opened(source, max_pixels) as image:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise ImageError("image-too-large", f"{width} x {height} pixels, over {max_pixels:,}")
+            # Most files then reach their decoder in one piece, and the interpreter's lock is taken once.
+            image.decodermaxblock = READ_AT_ONCE
             image.load()
             return _rgb(image)
     except ImageError:
@@ -70,11 +70,13 @@ def decode(source: Path | bytes | IO[bytes], *, max_pixels: int = MAX_PIXELS) ->
     except UnidentifiedImageError as error:
         raise _unidentified(source) from error
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged input
-        raise _damaged(error) from error
+        text = str(error) or type(error).__name__
+        kind = "image-truncated" if "truncated" in text.lower() else "image-unreadable"
+        raise ImageError(kind, text) from error
 
 
 def disguise(path: Path) -> str | None:
-    """Return the actual format of a file with a wrong extension: "PNG" for a PNG called x.jpg."""
+    """The actual format of a file with a wrong extension: "PNG" for a PNG called x.jpg."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             actual = image.format or ""
@@ -83,37 +85,23 @@ def disguise(path: Path) -> str | None:
     return None if path.suffix.lower() in _EXTENSIONS.get(actual, ()) else actual
 
 
-def _opened(source: Path | bytes | IO[bytes], max_pixels: int) -> ImageFile.ImageFile:
-    image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
-    # Most files then reach their decoder in one piece, and the interpreter's lock is taken once.
-    image.decodermaxblock = READ_AT_ONCE
-    width, height = image.size
-    if width * height > max_pixels:
-        image.close()
-        raise ImageError("image-too-large", f"{width} x {height} pixels, over {max_pixels:,}")
-    return image
-
-
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode in _WIDE_GREYS:
-        image = _narrowed(image)
-    # Orientation 1 and none at all are upright; asking first spares the copy for most photographs.
+        image = _eight_bit(image)
+    # Without an orientation, or with 1, an image is upright: most photographs need no copy.
     if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
         image = ImageOps.exif_transpose(image)
     if image.mode == "RGB":
         return image.copy() if image.readonly else image
     if "A" in image.getbands() or "transparency" in image.info:
-        return _on_white(image if image.mode == "RGBA" else image.convert("RGBA"))
+        image = image if image.mode == "RGBA" else image.convert("RGBA")
+        canvas = Image.new("RGB", image.size, (255, 255, 255))
+        canvas.paste(image, mask=image.getchannel("A"))
+        return canvas
     return image.convert("RGB")
 
 
-def _on_white(image: Image.Image) -> Image.Image:
-    canvas = Image.new("RGB", image.size, (255, 255, 255))
-    canvas.paste(image, mask=image.getchannel("A"))
-    return canvas
-
-
-def _narrowed(image: Image.Image) -> Image.Image:
+def _eight_bit(image: Image.Image) -> Image.Image:
     """A grey image of more than 8 bits, rescaled: convert() would clip everything to white."""
     values = np.array(image)
     if values.dtype == np.float32:
@@ -125,21 +113,11 @@ def _narrowed(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.clip(values, 0, 255, out=values).astype(np.uint8))
 
 
-def _unidentified(source: Path | bytes | IO[bytes]) -> ImageError:
-    if _size(source) == 0:
+def _unidentified(source: Source) -> ImageError:
+    if isinstance(source, Path):
+        size = source.stat().st_size
+    else:
+        size = len(source) if isinstance(source, bytes) else source.seek(0, io.SEEK_END)
+    if size == 0:
         return ImageError("image-empty", "the file has 0 bytes")
     return ImageError("image-unreadable", f"not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file")
-
-
-def _size(source: Path | bytes | IO[bytes]) -> int:
-    if isinstance(source, bytes):
-        return len(source)
-    if isinstance(source, Path):
-        return source.stat().st_size
-    return source.seek(0, io.SEEK_END)
-
-
-def _damaged(error: Exception) -> ImageError:
-    text = str(error) or type(error).__name__
-    kind = "image-truncated" if "truncated" in text.lower() else "image-unreadable"
-    return ImageError(kind, text)

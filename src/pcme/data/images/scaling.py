@@ -8,7 +8,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 LARGEST_SCALED = 50_000_000
-"""Pixels of a whole image that is scaled before it is cut."""
+"""The largest image, in pixels, that is scaled as a whole before it is cut."""
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom; the latter two are just outside."""
 
@@ -30,23 +30,18 @@ def scale_centre(image: Image.Image, resize: int, size: int) -> UInt8[np.ndarray
     """torchvision's Resize(resize) and CenterCrop(size) of a Pillow image."""
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)
-    left, top, right, bottom = box = _centred_by_torchvision(size, width, height)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    right, bottom = left + size, top + size
     if width * height <= LARGEST_SCALED:
-        scaled = image.resize((width, height), Image.Resampling.BILINEAR).crop(box)
+        scaled = image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, right, bottom))
     else:  # a line of pixels would fill the memory: only its middle, within one grey level
         x, y = image.width / width, image.height / height
-        part = (left * x, top * y, right * x, bottom * y)
-        scaled = image.resize((size, size), Image.Resampling.BILINEAR, box=part)
+        scaled = image.resize((size, size), Image.Resampling.BILINEAR, box=(left * x, top * y, right * x, bottom * y))
     return np.array(scaled).transpose(2, 0, 1)
 
 
-def _centred_by_torchvision(size: int, width: int, height: int) -> Box:
-    left, top = round((width - size) / 2), round((height - size) / 2)
-    return left, top, left + size, top + size
-
-
 def _part(image: Image.Image, box: Box) -> UInt8[np.ndarray, "h w c"]:
-    """A copy of the pixels in the box: 4 channels if the image's memory can be seen, else 3."""
+    """A copy of the pixels in the box: 4 channels if the image's memory is accessible, else 3."""
     whole = _memory(image)
     if whole is None:
         return np.array(image.crop(box))

@@ -1,8 +1,7 @@
 """Image transforms: crop, scale, flip, cut out; erasing and mixing for analyses.
 
-Pillow images become uint8 tensors [3, h, w]; `normalise` brings a batch to a backbone's statistics
-on the device, where it is cheap. Random transforms take a numpy Generator, so that a sample
-does not depend on the thread or the time that draws it.
+Pillow images become uint8 tensors [3, h, w]; `normalise` brings a batch to a backbone's statistics on the device, where
+it is cheap. Random transforms take a numpy Generator, so that a sample does not depend on the thread that draws it.
 """
 
 import math
@@ -16,12 +15,12 @@ from jaxtyping import Float32, UInt8
 from PIL import Image
 from torch import Tensor
 
+from pcme.core.checks import require, require_known
 from pcme.data.images.scaling import Box, scale_box, scale_centre
 from pcme.errors import ConfigError, DataError, ShapeError
 
 MEAN_COLOUR = (124, 116, 104)
-"""The mean of ImageNet: what a cut-out is filled with, so that it is 0 after `normalise`."""
-
+"""The mean of ImageNet: it fills a cut-out, which is then 0 after `normalise`."""
 CUTOUT_AREA = (0.02, 1 / 3)
 CUTOUT_RATIO = (0.3, 1 / 0.3)
 TRIES = 10
@@ -31,25 +30,22 @@ Crop = Literal["centre", "scaled-centre", "random-resized", "none"]
 
 @dataclass(frozen=True)
 class ImageTransform:
-    """From an image to a square of `size` pixels a side.
+    """From an image to a square of `size` pixels a side, scaled bilinearly and antialiased.
 
     `crop` says which part of the image is scaled to the square:
 
-    - "centre": the short side is scaled to `resize` and the centre is kept; without `resize` the
-      whole image is squeezed into the square.
-    - "scaled-centre": the same in the order and with the rounding of torchvision, and Pillow's
-      scaling: the whole image is scaled and then cut, for a model whose pixels must be those.
+    - "centre": the short side is scaled to `resize` and the centre cut; without `resize` the whole image is squeezed.
+    - "scaled-centre": the same in the order and with the rounding of torchvision, and Pillow's scaling: the whole image
+      is scaled and then cut, for a model that needs exactly those pixels.
     - "random-resized": a part with a share of the area in `scale` and width : height in `ratio`.
     - "none": the whole image, squeezed into the square.
 
-    Then, at random, `flip` left and right, and with probability `cutout` fill a rectangle with the
-    colour `fill`; with probability `erasing` a rectangle of any size is filled (`erase`), so that σ
-    learns from images that show little. Scaling is bilinear and antialiased.
+    Then, at random, `flip` left and right, and with probability `cutout` fill a rectangle with the colour `fill`; with
+    probability `erasing` a rectangle of any size is filled (`erase`), so that σ learns from images that show little.
 
-    Paper: §4.1 (Cutout 0.2), §C.2. Differs: the paper calls 0.2 the erasing ratio; in the authors' code it is the
-    probability of random erasing with an area of 2 to 33 %, and so it is here. The centre crop is cut from the image at
-    whole pixels and then scaled, where torchvision scales the whole image first: less work, and at most half a pixel of
-    the original apart.
+    Paper: §4.1 (Cutout 0.2), §C.2. Differs: the paper calls 0.2 the erasing ratio; in the authors' code, and here, it
+    is the probability of random erasing with an area of 2 to 33 %. The centre crop is cut from the image at whole
+    pixels and then scaled, where torchvision scales the whole image first: at most half a pixel of the original apart.
 
     >>> transform = ImageTransform.evaluation(size=64)
     >>> transform(Image.new("RGB", (640, 480), (200, 60, 40))).shape
@@ -73,32 +69,24 @@ class ImageTransform:
         resize = (centred and self.resize) or self.size
         low, high = self.scale
         narrow, wide = self.ratio
-        for valid, rule, given in (
-            (self.size >= 1, "size: must be at least 1", self.size),
-            (self.crop in get_args(Crop), f"crop: must be one of {get_args(Crop)}", self.crop),
-            (resize >= self.size, f"resize: must be at least size={self.size}", resize),
-            (0 < low <= high <= 1, "scale: must be two rising shares above 0", self.scale),
-            (0 < narrow <= wide < math.inf, "ratio: must be two rising numbers", self.ratio),
-            (0 <= self.cutout <= 1, "cutout: must be from 0 to 1", self.cutout),
-            (0 <= self.erasing <= 1, "erasing: must be from 0 to 1", self.erasing),
-            (_is_colour(self.fill), "fill: must be three numbers from 0 to 255", self.fill),
-        ):
-            _require(valid, f"{rule}, got {given}.")
+        colour = len(self.fill) == 3 and 0 <= min(self.fill) <= max(self.fill) <= 255
+        require("size", self.size >= 1, "at least 1", self.size)
+        require_known("crop", self.crop, get_args(Crop))
+        require("resize", resize >= self.size, f"at least size={self.size}", resize)
+        require("scale", 0 < low <= high <= 1, "two rising shares above 0", self.scale)
+        require("ratio", 0 < narrow <= wide < math.inf, "two rising numbers above 0", self.ratio)
+        require("cutout", 0 <= self.cutout <= 1, "from 0 to 1", self.cutout)
+        require("erasing", 0 <= self.erasing <= 1, "from 0 to 1", self.erasing)
+        require("fill", colour, "three numbers from 0 to 255", self.fill)
 
     @classmethod
     def evaluation(cls, size: int = 224, resize: int | None = None) -> "ImageTransform":
-        """The centre crop of 224 from 256, or in this ratio for another size, or from `resize`.
-
-        Paper: §C.2 (all tests, and training on CUB).
-        """
+        """The centre crop of 224 from 256, or in this ratio, or from `resize`. Paper: §C.2 (all tests, CUB)."""
         return cls(size=size, resize=round(size * 256 / 224) if resize is None else resize)
 
     @classmethod
     def training(cls, size: int = 224) -> "ImageTransform":
-        """Random resized crop, flip, and cut-out with probability 0.2.
-
-        Paper: §4.1, §C.2 (training on COCO).
-        """
+        """Random resized crop, flip, and cut-out with probability 0.2. Paper: §4.1, §C.2 (training on COCO)."""
         return cls(size=size, crop="random-resized", flip=True, cutout=0.2)
 
     @property
@@ -117,7 +105,7 @@ class ImageTransform:
     def write(
         self, out: UInt8[Tensor, "3 size size"], image: Image.Image, generator: np.random.Generator | None = None
     ) -> None:
-        """Put the same pixels into `out`, their place in a batch."""
+        """Write the same pixels to `out`, a row of a batch."""
         if image.mode != "RGB":
             raise DataError(f'image: must be RGB, got mode "{image.mode}". Convert it first.')
         if generator is None and not self.deterministic:
@@ -126,43 +114,33 @@ class ImageTransform:
             pixels = scale_centre(image, self.resize or self.size, self.size)
         else:
             pixels = scale_box(image, self._box(*image.size, generator), self.size)
-        # numpy reads backwards at no cost; torch would make a mirrored copy first
         mirrored = self.flip and generator is not None and generator.random() < 0.5
+        # numpy reads backwards at no cost; torch would make a mirrored copy first
         np.copyto(out.numpy(), pixels[:, :, ::-1] if mirrored else pixels)
         if self.cutout and generator is not None and generator.random() < self.cutout:
             hole = _draw_box(self.size, self.size, CUTOUT_AREA, CUTOUT_RATIO, generator)
             if hole is not None:
                 _fill(out, hole, self.fill)
         if self.erasing and generator is not None and generator.random() < self.erasing:
-            hole = _nested_box(self.size, self.size, generator.random(), generator)
-            _fill(out, hole, self.fill)
+            _fill(out, _nested_box(self.size, self.size, generator.random(), generator), self.fill)
 
     def _box(self, width: int, height: int, generator: np.random.Generator | None) -> Box:
         if self.crop == "random-resized" and generator is not None:
-            return self._random_box(width, height, generator)
+            box = _draw_box(width, height, self.scale, self.ratio, generator)
+            # Where none fits, as torchvision: the largest part in the middle whose shape is allowed.
+            widest = max(1, min(width, round(height * self.ratio[1])))
+            highest = max(1, min(height, round(width / self.ratio[0])))
+            return box or _centred(widest, highest, width, height)
         if self.crop == "none" or self.resize is None:
             return 0, 0, width, height
         side = max(1, round(min(width, height) * self.size / self.resize))
         return _centred(side, side, width, height)
 
-    def _random_box(self, width: int, height: int, generator: np.random.Generator) -> Box:
-        drawn = _draw_box(width, height, self.scale, self.ratio, generator)
-        if drawn is not None:
-            return drawn
-        # As torchvision: the largest part in the middle whose shape is allowed.
-        narrowest, widest = self.ratio
-        w = max(1, min(width, round(height * widest)))
-        h = max(1, min(height, round(width / narrowest)))
-        return _centred(w, h, width, height)
-
 
 def normalise(
     pixels: UInt8[Tensor, "b 3 h w"], mean: Sequence[float], std: Sequence[float]
 ) -> Float32[Tensor, "b 3 h w"]:
-    """The pixels as a backbone expects them, (x − 255·mean) / (255·std), in a new tensor.
-
-    `mean` and `std` are those of the colours from 0 to 1.
-    """
+    """(x − 255·mean) / (255·std) in a new tensor; `mean` and `std` are those of colours from 0 to 1."""
     if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
         raise ConfigError(f"mean, std: must be three numbers each, std above 0, got {mean}, {std}.")
     offset = pixels.new_tensor([255 * value for value in mean], dtype=torch.float32)
@@ -177,41 +155,26 @@ def erase(
     *,
     fill: tuple[int, int, int] = MEAN_COLOUR,
 ) -> UInt8[Tensor, "3 h w"]:
-    """A copy in which a rectangle of `ratio` of the area, to within a row, has one colour.
+    """A copy in which a rectangle of `ratio` of the area, to within a row, has one colour. Paper: §4.4, Fig. 7; §F.1.
 
-    The rectangle has the shape of the image and a random place. Nested: with the same seed, what
-    a smaller ratio erases a larger one erases too; 0 erases nothing, 1 everything.
-
-    Paper: §4.4, Fig. 7; §F.1.
+    The rectangle has the shape of the image and a random position. Nested: with the same seed, a larger ratio erases
+    everything that a smaller one does; 0 erases nothing, 1 everything.
     """
-    box = _nested_box(pixels.shape[2], pixels.shape[1], ratio, generator)
-    return _filled(pixels, box, fill)
+    erased = pixels.clone()
+    _fill(erased, _nested_box(pixels.shape[2], pixels.shape[1], ratio, generator), fill)
+    return erased
 
 
 def cutmix(
     a: UInt8[Tensor, "3 h w"], b: UInt8[Tensor, "3 h w"], ratio: float, generator: np.random.Generator
 ) -> tuple[UInt8[Tensor, "3 h w"], float]:
-    """A copy of `a` with a rectangle of `b`, and the share of the area that is b's.
-
-    The rectangle is drawn as in `erase`; the share is exact, so it may differ a little from `ratio`.
-
-    Paper: §4.4 (mixing).
-    """
+    """A copy of `a` with a rectangle of `b`, drawn as in `erase`, and its exact share of the area. Paper: §4.4."""
     if a.shape != b.shape:
         raise ShapeError(f"images: must have one shape, got {tuple(a.shape)} and {tuple(b.shape)}.")
     left, top, right, bottom = _nested_box(a.shape[2], a.shape[1], ratio, generator)
     mixed = a.clone()
     mixed[:, top:bottom, left:right] = b[:, top:bottom, left:right]
     return mixed, (right - left) * (bottom - top) / (a.shape[1] * a.shape[2])
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ConfigError(message)
-
-
-def _is_colour(values: tuple[int, ...]) -> bool:
-    return len(values) == 3 and all(0 <= value <= 255 for value in values)
 
 
 def _centred(width: int, height: int, outer_width: int, outer_height: int) -> Box:
@@ -222,7 +185,7 @@ def _centred(width: int, height: int, outer_width: int, outer_height: int) -> Bo
 def _draw_box(
     width: int, height: int, area: tuple[float, float], ratio: tuple[float, float], generator: np.random.Generator
 ) -> Box | None:
-    """A box with a uniform share of the area, a log-uniform shape and a uniform place."""
+    """A box with a uniform share of the area, a log-uniform shape and a uniform position; None if none fits."""
     low, high = math.log(ratio[0]), math.log(ratio[1])
     for _ in range(TRIES):
         target = width * height * generator.uniform(*area)
@@ -237,19 +200,13 @@ def _draw_box(
 
 def _nested_box(width: int, height: int, ratio: float, generator: np.random.Generator) -> Box:
     """A box of this share of the area; every side moves outwards, or stays, as the share grows."""
-    _require(0 <= ratio <= 1, f"ratio: must be from 0 to 1, got {ratio}.")
+    require("ratio", 0 <= ratio <= 1, "from 0 to 1", ratio)
     across, down = generator.random(2)
     # Rounded half a pixel apart: in a square, the sides grow in turn and not at once.
     side = math.sqrt(ratio)
     w, h = int(width * side + 0.25), int(height * side + 0.75)
     left, top = round((width - w) * across), round((height - h) * down)
     return left, top, left + w, top + h
-
-
-def _filled(pixels: UInt8[Tensor, "3 h w"], box: Box, colour: tuple[int, int, int]) -> UInt8[Tensor, "3 h w"]:
-    filled = pixels.clone()
-    _fill(filled, box, colour)
-    return filled
 
 
 def _fill(pixels: UInt8[Tensor, "3 h w"], box: Box, colour: tuple[int, int, int]) -> None:

@@ -1,4 +1,4 @@
-"""Drafts: features on their way to a cache; an interrupted computation resumes."""
+"""Drafts: features that are being computed for a cache; an interrupted computation resumes."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pcme.errors import FormatError
 
 FORMAT_VERSION = 1
 SAVE_EVERY = 16
-"""Batches between two notes of how far the computation has come."""
+"""Batches between two records of the progress."""
 
 
 class Draft:
@@ -23,8 +23,7 @@ class Draft:
         self.folder = final.with_name(f"{final.name}.partial")
         self.folder.mkdir(parents=True, exist_ok=True)
         files.clean(self.folder)
-        self.done, self.features = _resume(self.folder, count)
-        self.usable = _saved_rows(self.folder, count, self.done)
+        self.done, self.features, self.usable = _resume(self.folder, count)
 
     def put(self, indices: Int64[np.ndarray, " b"], values: Float16[np.ndarray, "b ..."]) -> None:
         """Store the features of a batch."""
@@ -62,18 +61,14 @@ def _new_features(folder: Path, shape: tuple[int, ...]) -> np.memmap:
     return features
 
 
-def _resume(folder: Path, count: int) -> tuple[int, np.memmap | None]:
-    """(images done, features so far) of a computation that was cut short; (0, None) afresh."""
+def _resume(folder: Path, count: int) -> tuple[int, np.memmap | None, Bool[np.ndarray, " n"]]:
+    """(images done, features, usable) of an interrupted computation, or of a new one."""
     try:
         done = int(json.loads((folder / "done.json").read_text())["done"])
         features = np.lib.format.open_memmap(folder / "features.npy", mode="r+")
+        usable = np.load(folder / "usable.npy", allow_pickle=False)
+        if done <= count == len(features) == len(usable):
+            return done, features, usable
     except (OSError, ValueError, KeyError, TypeError):
-        return 0, None
-    return (done, features) if features.shape[0] == count and done <= count else (0, None)
-
-
-def _saved_rows(folder: Path, count: int, done: int) -> Bool[np.ndarray, " n"]:
-    if done == 0:
-        return np.zeros(count, np.bool_)
-    saved: Bool[np.ndarray, " n"] = np.load(folder / "usable.npy", allow_pickle=False)
-    return saved
+        pass
+    return 0, None, np.zeros(count, np.bool_)

@@ -1,8 +1,7 @@
 """Work done ahead by threads, results in order.
 
-Threads, not processes: decoding, resizing and numpy release the interpreter's lock, so threads keep
-all cores busy (in `make bench`), start at once, copy nothing between processes, and are safe beside
-compiled kernels and CUDA, where forking is not. torch's DataLoader has only processes.
+Threads, not processes as in torch's DataLoader: decoding, resizing and numpy release the interpreter's lock, so threads
+keep all cores busy (`make bench`), start at once, copy nothing, and are safe beside compiled kernels and CUDA.
 """
 
 from collections import deque
@@ -11,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-from pcme.errors import ConfigError
+from pcme.core.checks import require
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -21,18 +20,15 @@ AHEAD = 2
 
 
 def ordered(work: Callable[[A], B], tasks: Iterable[A], *, workers: int) -> Iterator[B]:
-    """work(task) for every task, in the order of the tasks, computed by so many threads.
+    """work(task) for every task in order, computed by `workers` threads, or by the caller's thread if 0.
 
-    With 0 workers the caller's thread does it. An error appears where its result would have.
+    An error is raised in place of its result.
 
     >>> list(ordered(lambda x: x * x, [1, 2, 3], workers=2))
     [1, 4, 9]
     """
-    if workers < 0:
-        raise ConfigError(f"workers: must be at least 0, got {workers}.")
-    if workers == 0:
-        return map(work, tasks)
-    return _threaded(work, iter(tasks), workers)
+    require("workers", workers >= 0, "at least 0", workers)
+    return _threaded(work, iter(tasks), workers) if workers else map(work, tasks)
 
 
 def _threaded(work: Callable[[A], B], tasks: Iterator[A], workers: int) -> Iterator[B]:

@@ -1,7 +1,7 @@
 """Samplers: which (image, caption) pairs make the batches of an epoch.
 
-An epoch is a function of its number and the seed, so a run can stop anywhere and go on exactly. A
-pair whose caption is AFRESH asks for a new caption, which only a drawn dataset can write.
+An epoch is a function of its number and the seed, so an interrupted run resumes exactly. A pair whose caption is AFRESH
+asks for a new caption, which only a drawn dataset can write.
 """
 
 from abc import ABC, abstractmethod
@@ -12,12 +12,13 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int64
 
+from pcme.core.checks import require
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
 from pcme.errors import ConfigError, DataError
 
 AFRESH = -1
-"""In place of a caption's index: write a new one for this image."""
+"""Replaces a caption's index: write a new caption for this image."""
 
 Pairs = Int64[np.ndarray, "b 2"]
 
@@ -48,11 +49,8 @@ class ShuffledPairs(Sampler):
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch_size <= len(self._pairs):
-            raise ConfigError(
-                f"batch_size: must be from 1 to {len(self._pairs)}, the pairs of "
-                f"{self.dataset.where}, got {self.batch_size}."
-            )
+        count, size = len(self._pairs), self.batch_size
+        require("batch_size", 1 <= size <= count, f"from 1 to {count}, the pairs of {self.dataset.where}", size)
 
     @cached_property
     def _pairs(self) -> Pairs:
@@ -73,9 +71,9 @@ class ShuffledPairs(Sampler):
 class OnePerClass(Sampler):
     """One pair of each class in every batch, or of `classes_per_batch` random classes.
 
-    Each class walks through its own pairs in random order, again and again; an epoch has as many batches as would show
-    every pair once if the classes were equally large. So the only positives of a batch are its diagonal. Paper: §C.2
-    (CUB). Differs: the authors draw each class's pair independently, so some are never seen.
+    So the only positives of a batch are its diagonal. Each class repeats its pairs in random orders; an epoch has as
+    many batches as would show every pair once if the classes were equally large. Paper: §C.2 (CUB). Differs: the
+    authors draw each class's pair independently, so some are never seen.
     """
 
     dataset: CaptionDataset
@@ -86,37 +84,33 @@ class OnePerClass(Sampler):
     def __post_init__(self) -> None:
         if self.dataset.classes is None:
             raise DataError(f"{self.dataset.where}: has no classes to sample by. Use shuffled pairs instead.")
-        known = len(self._members)
-        if not 1 <= self._width(known) <= known:
-            raise ConfigError(
-                f"classes_per_batch: must be from 1 to {known}, the classes of "
-                f"{self.dataset.where}, got {self.classes_per_batch}."
-            )
+        rule = f"from 1 to {len(self._members)}, the classes of {self.dataset.where}"
+        require("classes_per_batch", 1 <= self._width <= len(self._members), rule, self.classes_per_batch)
 
     def __len__(self) -> int:
-        members = self._members
-        return max(1, sum(map(len, members)) // self._width(len(members)))
+        return max(1, sum(map(len, self._members)) // self._width)
 
     def epoch(self, number: int) -> Sequence[Pairs]:
         """The batches of this epoch."""
-        members = self._members
-        width, steps = self._width(len(members)), len(self)
-        order = numpy_stream(self.seed, "classes", number)
-        chosen = _cycled(np.arange(len(members)), steps * width, order, width)
-        picks = np.empty((steps * width, 2), np.int64)
-        for label, pairs in enumerate(members):
-            places = np.flatnonzero(chosen == label)
-            walk = numpy_stream(self.seed, "class", number, label)
-            picks[places] = _cycled(pairs, len(places), walk, 1)
-        return list(picks.reshape(steps, width, 2))
+        width, count = self._width, len(self) * self._width
+        generator = numpy_stream(self.seed, "classes", number)
+        chosen = _cycled(np.arange(len(self._members)), count, generator, width)
+        picks = np.empty((count, 2), np.int64)
+        for label, pairs in enumerate(self._members):
+            rows = chosen == label
+            generator = numpy_stream(self.seed, "class", number, label)
+            picks[rows] = _cycled(pairs, int(rows.sum()), generator, 1)
+        return list(picks.reshape(-1, width, 2))
 
-    def _width(self, known: int) -> int:
-        return known if self.classes_per_batch is None else self.classes_per_batch
+    @property
+    def _width(self) -> int:
+        """The pairs of a batch."""
+        return len(self._members) if self.classes_per_batch is None else self.classes_per_batch
 
     @cached_property
     def _members(self) -> list[Pairs]:
         """The pairs of each class that has any."""
-        assert self.dataset.classes is not None
+        assert self.dataset.classes is not None, "checked at the start"
         pairs = _all_pairs(self.dataset, afresh=self.afresh)
         classes = np.asarray(self.dataset.classes.values)[pairs[:, 0]]
         order = np.argsort(classes, kind="stable")
@@ -136,9 +130,8 @@ def _all_pairs(dataset: CaptionDataset, *, afresh: bool) -> Pairs:
 def _cycled(items: np.ndarray, count: int, generator: np.random.Generator, width: int) -> np.ndarray:
     """`count` items in random order, all used before any is used again.
 
-    Rounds are cut to a multiple of `width`, so that no group of `width` holds an item twice.
+    A round is cut to a multiple of `width`, so that no group of `width` holds an item twice.
     """
-    usable = len(items) - len(items) % width
-    rounds = -(-count // usable) if count else 0
-    drawn = [items[generator.permutation(len(items))[:usable]] for _ in range(rounds)]
-    return np.concatenate([*drawn, items[:0]])[:count]
+    size = len(items) - len(items) % width
+    rounds = [items[generator.permutation(len(items))[:size]] for _ in range(0, count, size)]
+    return np.concatenate([*rounds, items[:0]])[:count]

@@ -1,7 +1,7 @@
 """Captions as words and as ids: a tokeniser and a vocabulary.
 
-A caption is tokenised once; everything after that works on lists of words. Nothing a user types
-can become padding or an end mark: those exist only as ids, and only `Vocab` writes them.
+A caption is tokenised once; everything after that works on lists of words. No text can become padding or an end mark:
+those exist only as ids, and only `Vocab` writes them.
 
 >>> vocab = Vocab.build(["A small bird.", "a bird's nest"])
 >>> words = tokenise("A red bird!")
@@ -15,23 +15,25 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int64
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from torch import Tensor
 
 from pcme.core import files
+from pcme.core.checks import require, require_known
 from pcme.data.text.treebank import treebank
 from pcme.errors import ConfigError, DataError, FormatError, ShapeError
 
 PAD, START, END, UNK = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 UNKNOWN = SPECIALS[UNK]
-FORMAT_VERSION = 1
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4\u0060\uff07"), "'")
 # The soft hyphen and the joiners are invisible and stand inside words.
@@ -47,15 +49,14 @@ _TOKEN = re.compile(
 
 
 def tokenise(caption: str) -> list[str]:
-    """The words and numbers of a caption in lower case, without punctuation.
+    """The words and numbers of a caption in lower case, without punctuation, in time linear in its length.
 
-    Splits at white space, hyphens, slashes and all other punctuation. English contractions are
-    split as in the Penn Treebank, because GloVe has vectors for their parts; a word such as
-    "o'clock" stays whole. `<unk>` is a word; `<pad>`, `<start>` and `<end>` lose their brackets and
-    are ordinary words. Unicode is brought to NFKC. Takes time linear in the length, on any input.
+    Splits at white space, hyphens, slashes and all other punctuation. English contractions are split as in the Penn
+    Treebank, because GloVe has vectors for their parts; a word such as "o'clock" stays whole. `<unk>` is a word;
+    `<pad>`, `<start>` and `<end>` lose their brackets and are ordinary words. Unicode is brought to NFKC.
 
-    Differs: the authors take nltk's word_tokenize, which keeps punctuation, "1,000" and "blue-grey"
-    as words and splits "cannot".
+    Differs: the authors take nltk's word_tokenize, which keeps punctuation, "1,000" and "blue-grey" as words and splits
+    "cannot".
 
     >>> tokenise("It’s a bird's nest, 3/4 blue-grey; don't touch!")
     ['it', "'s", 'a', 'bird', "'s", 'nest', '3', '4', 'blue', 'grey', 'do', "n't", 'touch']
@@ -66,12 +67,12 @@ def tokenise(caption: str) -> list[str]:
 
 
 RULES: Mapping[str, Callable[[str], list[str]]] = MappingProxyType({"plain": tokenise, "treebank": treebank})
-"""The ways to find the words of a caption; a vocabulary knows which of them made its words."""
+"""The rules that split captions into words; a vocabulary stores the name of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Captions as a batch of ids, padded with PAD, and how many ids each has."""
+    """Captions as a batch of ids, padded with PAD, and the number of ids of each."""
 
     ids: Int64[Tensor, "b l"]
     lengths: Int64[Tensor, " b"]
@@ -82,7 +83,7 @@ class Tokeniser(Protocol):
     """Turns captions into words, and sentences of words into padded ids; `Vocab` is one."""
 
     def split(self, caption: str) -> list[str]:
-        """The words of a caption, of which augmentation takes some away."""
+        """The words of a caption, before augmentation drops any."""
         ...
 
     def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
@@ -92,10 +93,9 @@ class Tokeniser(Protocol):
 
 @dataclass(frozen=True)
 class Vocab:
-    """The known words, the most frequent first, and how often each was seen.
+    """The known words, the most frequent first, and how often each was seen; `rule` is one of RULES.
 
-    Ids: 0 to 3 are SPECIALS, words follow from 4. A word that is not known is `<unk>`. `rule` is
-    the way captions are split into words, one of RULES.
+    Ids: 0 to 3 are SPECIALS, words follow from 4. A word that is not known is `<unk>`.
 
     >>> vocab = Vocab.build(["a bird", "a small bird", "a nest"], min_count=2)
     >>> vocab.words, vocab.counts, len(vocab)
@@ -112,8 +112,7 @@ class Vocab:
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise ConfigError(f'rule: is unknown, got "{self.rule}". Known: {", ".join(RULES)}.')
+        require_known("rule", self.rule, tuple(RULES))
         if len(self.counts) != len(self.words):
             raise ShapeError(f"counts: must be one per word, got {len(self.counts)} for {len(self.words)} words.")
         ids = {word: number for number, word in enumerate(self.words, start=len(SPECIALS))}
@@ -123,20 +122,16 @@ class Vocab:
 
     @classmethod
     def build(cls, captions: Iterable[str], min_count: int = 1) -> "Vocab":
-        """The vocabulary of the words seen at least `min_count` times, by frequency, then by name.
+        """The words that occur at least `min_count` times in training captions, by frequency, then by name.
 
-        Give it the captions of the training split only.
-
-        Differs: the authors' vocabularies hold the words of the test captions too, so that a word
-        never trained on is not `<unk>` at test time.
+        Differs: the authors' vocabularies hold the words of the test captions too, so that a word never trained on is
+        not `<unk>` at test time.
         """
-        if min_count < 1:
-            raise ConfigError(f"min_count: must be at least 1, got {min_count}.")
-        seen = Counter(chain.from_iterable(map(tokenise, captions)))
-        del seen[UNKNOWN]
-        kept = [(-count, word) for word, count in seen.items() if count >= min_count]
-        kept.sort()
-        return cls(tuple(word for _, word in kept), tuple(-count for count, _ in kept))
+        require("min_count", min_count >= 1, "at least 1", min_count)
+        counts = Counter(chain.from_iterable(map(tokenise, captions)))
+        del counts[UNKNOWN]
+        frequent = sorted((-count, word) for word, count in counts.items() if count >= min_count)
+        return cls(tuple(word for _, word in frequent), tuple(-count for count, _ in frequent))
 
     def __len__(self) -> int:
         return len(SPECIALS) + len(self.words)
@@ -148,18 +143,17 @@ class Vocab:
         return iter(self.words)
 
     def known(self, words: Sequence[str]) -> float:
-        """The share of these words that are known; 0 for no words, which are encoded as `<unk>`."""
+        """The share of these words that are known; 0 for no words."""
         return sum(word in self._ids for word in words) / max(len(words), 1)
 
     def split(self, caption: str) -> list[str]:
-        """The words of a caption, by the rule that made this vocabulary."""
+        """The words of a caption, by this vocabulary's rule."""
         return RULES[self.rule](caption)
 
     def encode(self, words: Sequence[str]) -> list[int]:
-        """The ids of the words between START and END; no words at all become one `<unk>`.
+        """The ids of the words between START and END; no words at all, and specials such as "<pad>", become `<unk>`.
 
-        Not by the rule "treebank": models that were trained so saw nothing between the two. A word
-        that spells a special, such as "<pad>", is not known: it becomes `<unk>`.
+        By the rule "treebank" no words stay none: models that were trained so saw nothing between the two.
         """
         if isinstance(words, str):
             raise ShapeError(f'words: must be a list, got "{words[:40]}". Tokenise it.')
@@ -177,34 +171,44 @@ class Vocab:
     def decode(self, ids: Iterable[int] | Int64[Tensor, " l"]) -> str:
         """The words of these ids with spaces between them, without padding, start and end."""
         numbers = ids.tolist() if isinstance(ids, Tensor) else list(ids)
-        if wrong := [number for number in numbers if not 0 <= number < len(self)]:
-            raise DataError(f"ids: must be from 0 to {len(self) - 1}, got {wrong[0]}.")
+        if invalid := [number for number in numbers if not 0 <= number < len(self)]:
+            raise DataError(f"ids: must be from 0 to {len(self) - 1}, got {invalid[0]}.")
         names = (*SPECIALS, *self.words)
         return " ".join(names[number] for number in numbers if number >= UNK)
 
     def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON: the file is the old one or the new one, never a part."""
-        head = {"format_version": FORMAT_VERSION, "specials": SPECIALS}
-        # Left out where it is the default: what older versions wrote reads and looks the same.
-        rule = {} if self.rule == "plain" else {"rule": self.rule}
-        record = {**head, **rule, "words": self.words, "counts": self.counts}
+        """Write the vocabulary as JSON, atomically."""
+        rule = {} if self.rule == "plain" else {"rule": self.rule}  # older versions wrote none
+        record = {"format_version": 1, "specials": SPECIALS, **rule, "words": self.words, "counts": self.counts}
         files.write_text(Path(path), json.dumps(record, ensure_ascii=False))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocab":
         """The vocabulary in a file that `save` wrote; a FormatError for anything else."""
-        record = _record(Path(path))
-        words, counts = record.get("words"), record.get("counts")
-        if record.get("specials") != list(SPECIALS):
-            raise FormatError(f"{path}: specials must be {', '.join(SPECIALS)} in this order")
-        if not isinstance(words, list) or not all(type(word) is str for word in words):
-            raise FormatError(f"{path}: words must be a list of strings")
-        if not isinstance(counts, list) or not all(type(n) is int and n > 0 for n in counts):
-            raise FormatError(f"{path}: counts must be a list of positive whole numbers")
         try:
-            return cls(tuple(words), tuple(counts), str(record.get("rule", "plain")))
+            record = _Record.model_validate_json(Path(path).read_bytes())
+            return cls(record.words, record.counts, record.rule)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read, {error.strerror or error}.") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            field, value = ".".join(map(str, first["loc"])), f"{first['input']!r:.40}"
+            raise FormatError(
+                f"{path}: not a vocabulary, {field}: {first['msg']}, got {value}. Build the vocabulary again."
+            ) from error
         except (ConfigError, DataError, ShapeError) as error:
             raise FormatError(f"{path}: {error}") from error
+
+
+class _Record(BaseModel):
+    """A vocabulary as `save` writes it."""
+
+    model_config = ConfigDict(strict=True)
+    format_version: Literal[1]
+    specials: tuple[Literal["<pad>"], Literal["<start>"], Literal["<end>"], Literal["<unk>"]]
+    words: tuple[str, ...]
+    counts: tuple[PositiveInt, ...]
+    rule: str = "plain"
 
 
 def _plain(caption: str) -> str:
@@ -212,24 +216,6 @@ def _plain(caption: str) -> str:
     if caption.isascii():
         return caption.replace("`", "'").lower()
     cleaned = caption.translate(_CLEANED)
-    return _STRAY_MARKS.sub("", "".join(map(_normal, _PIECES.findall(cleaned))))
-
-
-def _normal(piece: str) -> str:
+    normal = partial(unicodedata.normalize, "NFKC")
     # Twice, because the lower case of a normal form need not be one.
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).lower())
-
-
-def _record(path: Path) -> dict[str, object]:
-    try:
-        record = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read, {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not a vocabulary, which is JSON, {error}.") from error
-    if not isinstance(record, dict):
-        raise FormatError(f"{path}: not a vocabulary, got a JSON {type(record).__name__}.")
-    version = record.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:  # True == 1
-        raise FormatError(f"{path}: format must be {FORMAT_VERSION}, got {version!r}. Build the vocabulary again.")
-    return record
+    return _STRAY_MARKS.sub("", "".join(normal(normal(piece).lower()) for piece in _PIECES.findall(cleaned)))

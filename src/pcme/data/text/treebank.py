@@ -1,7 +1,7 @@
-"""The words of a caption by the rules of the Penn Treebank, which the authors' models were given.
+"""The words of a caption by the rules of the Penn Treebank, on which the authors' models were trained.
 
-Their vocabularies are made with nltk's `word_tokenize`: punctuation is words, "blue-grey" is one,
-"isn't" and "cannot" are two. A model of theirs must read captions so, or it sees other words.
+Their vocabularies are made with nltk's `word_tokenize`: punctuation marks are words, "blue-grey" is one, "isn't" and
+"cannot" are two. Their models must read captions in the same form.
 """
 
 import re
@@ -22,8 +22,8 @@ def treebank(caption: str) -> list[str]:
     >>> treebank("A man (cannot) ride. He falls.")
     ['a', 'man', '(', 'can', 'not', ')', 'ride', '.', 'he', 'falls', '.']
     """
-    # On long runs of white space some of the rules would take quadratic time. Three are as good as
-    # many, but not as one: ". . ." is an ellipsis, and a quote looks at what stands before it.
+    # On long runs of white space some of the rules would take quadratic time. Three spaces do what many do, but one
+    # does not: ". . ." is an ellipsis, and a quote depends on the character before it.
     text = _WIDE_SPACE.sub(r"\1\2", caption.lower())
     try:
         words = _tokenizer()
@@ -34,8 +34,7 @@ def treebank(caption: str) -> list[str]:
         ) from error
     except TimeoutError as error:  # nltk's own guard against hostile text
         raise DataError(
-            f'caption "{caption[:40]}...": takes nltk too long to split, it has '
-            f"{len(caption):,} characters. Shorten it."
+            f'caption "{caption[:40]}...": takes nltk too long to split, got {len(caption):,} characters. Shorten it.'
         ) from error
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BufferedIOBase
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -29,18 +29,18 @@ LISTED = 20
 LONGEST_LINE = 2**20
 """Bytes; 2,000 numbers of 20 characters take 40,000."""
 HEAD = 20
-"""Lines from which the number of columns is read."""
+"""Lines that determine the number of columns."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a vocabulary has vectors, by word and by how often the words occur.
+    """The share of a vocabulary that has vectors, by word and by occurrence.
 
-    >>> print(Coverage(found=3, total=4, running=0.9, missing=("roost",)))
+    >>> print(Coverage(known=3, total=4, running=0.9, missing=("roost",)))
     3 of 4 words (75.0 %) and 90.0 % of running words have a vector; most frequent without: roost.
     """
 
-    found: int
+    known: int
     total: int
     running: float
     missing: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ class Coverage:
     @property
     def share(self) -> float:
         """The share of the words that have a vector; 1 for no words."""
-        return self.found / self.total if self.total else 1.0
+        return self.known / self.total if self.total else 1.0
 
     def __str__(self) -> str:
         text = (
-            f"{self.found:,} of {self.total:,} words ({self.share:.1%}) and {self.running:.1%} of "
+            f"{self.known:,} of {self.total:,} words ({self.share:.1%}) and {self.running:.1%} of "
             "running words have a vector"
         ).replace("%", " %")
         if self.missing:
@@ -82,16 +82,15 @@ class WordVectors:
     def from_text(cls, path: str | Path, words: Iterable[str] | None = None) -> "WordVectors":
         """The vectors of these words, or all, in a text file such as glove.840B.300d.txt (or .gz).
 
-        The file is read line by line, and only the wanted vectors are kept. A first line "N D"
-        (word2vec) is skipped; a word may contain spaces; of a word that occurs twice the first
-        vector counts. Lines that are not a word and D finite numbers are counted in `skipped`; a
-        file with more of these than of others is not one of vectors and raises a FormatError.
+        The file is read line by line, and only the wanted vectors are kept. A first line "N D" (word2vec) is skipped; a
+        word may contain spaces; the first vector of a word counts. Lines that are not a word and D finite numbers are
+        counted in `skipped`; a FormatError is raised if they are the majority.
         """
-        wanted = None if words is None else _wanted(words)
-        reader = _Reader(Path(path), wanted)
+        wanted = None if words is None else {spelling for word in words for spelling in (word, _plain(word))}
         try:
-            with _opened(Path(path)) as stream:
-                return reader.read(stream)
+            with open(path, "rb") as file:
+                packed = file.peek(2).startswith(b"\x1f\x8b")
+                return _Reader(str(path), wanted).read(gzip.open(file) if packed else file)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise FormatError(f"{path}: damaged gzip file, {error}.") from error
         except OSError as error:
@@ -122,7 +121,7 @@ class WordVectors:
 
     @property
     def dim(self) -> int:
-        """The numbers in a vector."""
+        """The length of a vector."""
         return int(self.table.shape[1])
 
     def __len__(self) -> int:
@@ -130,117 +129,95 @@ class WordVectors:
 
     def row(self, word: str) -> int | None:
         """The row of a word, else of its plain spelling ("oclock"), else None."""
-        found = self.rows.get(word)
-        return self.rows.get(_plain(word)) if found is None else found
+        return self.rows.get(word, self.rows.get(_plain(word)))
 
     def matrix(self, vocab: Vocab, generator: torch.Generator) -> tuple[Float32[Tensor, "v d"], Coverage]:
-        """One row for each id of the vocabulary, and how many words have a vector of their own.
+        """One row for each id of the vocabulary, and the coverage of its words.
 
-        Specials and words without a vector are drawn from N(0, s²), s being the standard deviation
-        of the vectors found; `<pad>` is zero.
-
-        Differs: the authors draw them from N(0, 1), the default of nn.Embedding, which makes them
-        longer than known words, one and a half times for GloVe 6B with 50 numbers.
+        Specials and words without a vector are drawn from N(0, s²), s being the standard deviation of the known
+        vectors; `<pad>` is zero. Differs: the authors draw them from N(0, 1), the default of nn.Embedding, which makes
+        them longer than known words, one and a half times for GloVe 6B with 50 numbers.
         """
         rows = np.array([-1 if (row := self.row(word)) is None else row for word in vocab], int)
-        known = torch.from_numpy(self.table[rows[rows >= 0]])
-        scale = float(known.double().std(correction=0)) if len(known) else 1.0
+        counts, known = np.array(vocab.counts, int), rows >= 0
+        vectors = torch.from_numpy(self.table[rows[known]])
+        scale = float(vectors.double().std(correction=0)) if len(vectors) else 1.0
         matrix = torch.randn(len(vocab), self.dim, generator=generator) * scale
-        matrix[len(SPECIALS) + np.flatnonzero(rows >= 0)] = known
+        matrix[len(SPECIALS) + np.flatnonzero(known)] = vectors
         matrix[PAD] = 0.0
-        return matrix, self._coverage(vocab)
-
-    def _coverage(self, vocab: Vocab) -> Coverage:
-        missing = [(w, n) for w, n in zip(vocab, vocab.counts, strict=True) if self.row(w) is None]
-        running = sum(vocab.counts)
-        with_vector = running - sum(n for _, n in missing)
-        return Coverage(
-            found=len(vocab.words) - len(missing),
-            total=len(vocab.words),
-            running=with_vector / running if running else 1.0,
-            missing=tuple(w for w, _ in sorted(missing, key=lambda one: -one[1])[:LISTED]),
+        missing = np.flatnonzero(~known)
+        frequent = missing[np.argsort(-counts[missing], kind="stable")][:LISTED]
+        return matrix, Coverage(
+            known=int(known.sum()),
+            total=len(known),
+            running=float(counts[known].sum() / counts.sum()) if counts.any() else 1.0,
+            missing=tuple(vocab.words[i] for i in frequent),
             skipped=self.skipped,
         )
 
 
+@dataclass
 class _Reader:
     """Reads one file of vectors, line by line."""
 
-    def __init__(self, path: Path, wanted: set[str] | None) -> None:
-        self.path, self.wanted = path, wanted
-        self.rows: dict[str, int] = {}
-        self.numbers = array("f")
-        self.lines = self.skipped = 0
+    path: str
+    wanted: set[str] | None
+    rows: dict[str, int] = field(default_factory=dict)
+    numbers: "array[float]" = field(default_factory=lambda: array("f"))
 
     def read(self, stream: BufferedIOBase) -> WordVectors:
         lines = self._lines(stream)
-        head = [line for _, line in zip(range(HEAD), lines, strict=False)]
+        head = list(islice(lines, HEAD))
         if len(head) > 1 and _is_header(head[0], head[1]):
             del head[0]
-        dim = self._dim(head)
+        # The columns that most of the first lines have; words with spaces are rare among them.
+        columns = Counter(filter(None, map(_numeric_tail, head))).most_common(1)
+        if not columns:
+            raise self._error(f"none of its first {len(head)} lines ends in numbers")
+        dim, total, skipped = columns[0][0], 0, 0
         for line in chain(head, lines):
-            self._take(line, dim)
-        if 2 * self.skipped > self.lines:
-            raise self._not_vectors(f"{self.skipped:,} of {self.lines:,} lines are malformed")
-        table = np.asarray(self.numbers, np.float32).reshape(-1, dim)
-        return WordVectors(self.rows, table, self.skipped)
+            total += 1
+            skipped += not self._read_line(line, dim)
+        if 2 * skipped > total:
+            raise self._error(f"{skipped:,} of {total:,} lines are malformed")
+        return WordVectors(self.rows, np.asarray(self.numbers, np.float32).reshape(-1, dim), skipped)
 
     def _lines(self, stream: BufferedIOBase) -> Iterator[bytes]:
         while line := stream.readline(LONGEST_LINE):
             if len(line) == LONGEST_LINE:
-                raise self._not_vectors(f"a line has over {LONGEST_LINE:,} bytes")
+                raise self._error(f"a line has over {LONGEST_LINE:,} bytes")
             if line.strip():
                 yield line.rstrip()
 
-    def _dim(self, head: list[bytes]) -> int:
-        """The columns that most of the first lines have; words with spaces are rare among them."""
-        counts = Counter(_numeric_tail(line) for line in head)
-        counts.pop(0, None)
-        if not counts:
-            raise self._not_vectors(f"none of its first {len(head)} lines ends in numbers")
-        return counts.most_common(1)[0][0]
-
-    def _take(self, line: bytes, dim: int) -> None:
-        self.lines += 1
-        parts = line.rsplit(b" ", dim)
+    def _read_line(self, line: bytes, dim: int) -> bool:
+        """Keep the line's vector if it is wanted; return whether the line is well formed."""
+        first, *columns = line.rsplit(b" ", dim)
         try:
-            word = parts[0].decode()
-            if len(parts) != dim + 1:
-                raise ValueError(line)
-            if word not in self.rows and (self.wanted is None or word in self.wanted):
-                self._keep(word, parts[1:])
+            word = first.decode()
+            if len(columns) < dim:
+                return False
+            if word in self.rows or (self.wanted is not None and word not in self.wanted):
+                return True
+            with np.errstate(over="ignore"):
+                values = np.array([float(column) for column in columns], np.float32)
         except ValueError:  # UnicodeDecodeError is one
-            self.skipped += 1
-
-    def _keep(self, word: str, columns: list[bytes]) -> None:
-        with np.errstate(over="ignore"):
-            values = np.array([float(column) for column in columns], np.float32)
+            return False
         if not np.isfinite(values).all():
-            raise ValueError(word)
+            return False
         self.rows[word] = len(self.rows)
         self.numbers.frombytes(values.tobytes())
+        return True
 
-    def _not_vectors(self, reason: str) -> FormatError:
+    def _error(self, reason: str) -> FormatError:
         return FormatError(
-            f"{self.path}: not a text file of word vectors, {reason}. Expected a word and its "
-            "numbers on every line, as in glove.840B.300d.txt"
+            f"{self.path}: not a text file of word vectors, {reason}. Give a file with a word and its "
+            "numbers on every line, as in glove.840B.300d.txt."
         )
 
 
-def _wanted(words: Iterable[str]) -> set[str]:
-    given = set(words)
-    return given | {_plain(word) for word in given}
-
-
 def _plain(word: str) -> str:
-    """ "oclock" for "o'clock", "and" for "and/or": what is looked up when the word itself fails."""
+    """ "oclock" for "o'clock", "and" for "and/or": the spelling to look up where the word itself has no vector."""
     return word.replace("-", "").replace(".", "").replace("'", "").partition("/")[0]
-
-
-def _opened(path: Path) -> BufferedIOBase:
-    with path.open("rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if packed else path.open("rb")
 
 
 def _is_header(first: bytes, second: bytes) -> bool:
@@ -250,12 +227,11 @@ def _is_header(first: bytes, second: bytes) -> bool:
 
 
 def _numeric_tail(line: bytes) -> int:
-    """How many numbers the line ends in, not counting its first column, which is the word."""
-    count = 0
-    for column in reversed(line.split(b" ")[1:]):
+    """The count of numbers at the end of the line, without its first column, which is the word."""
+    columns = line.split(b" ")[1:]
+    for count, column in enumerate(reversed(columns)):
         try:
             float(column)
         except ValueError:
-            break
-        count += 1
-    return count
+            return count
+    return len(columns)
