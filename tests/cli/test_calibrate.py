@@ -52,7 +52,7 @@ def test_machines_get_all_of_it(folder, tmp_path):
         (("nowhere", "aviary"), "nowhere: not a model"),
         (("{run}", "aviry"), "aviry"),
         (("{run}", "aviary", "--split", "dev"), "dev"),
-        (("{run}", "aviary", "--method", "histogram"), 'unknown calibration method "histogram"'),
+        (("{run}", "aviary", "--method", "histogram"), 'one of isotonic, platt, got "histogram"'),
         (("{run}", "aviary", "--false-alarm", "3"), "false_alarm"),
     ],
 )

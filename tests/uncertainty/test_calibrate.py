@@ -31,7 +31,7 @@ def test_the_report_is_of_the_other_half(sigma_run, split):
     found = calibrate(sigma_run, split, method="platt", false_alarm=0.3)
     model = load(sigma_run)
     embedded = embed(model, split, Problems())
-    first, second = halves(split, embedded.captions, embedded.images)
+    first, second = halves(embedded)
     trial = fit(model.score(), first, model="m", method="platt", false_alarm=0.3)
     expected = assess(trial, model.score(), second, unmatched=unmatched_captions(model, split))
     assert found.report == expected

@@ -94,10 +94,9 @@ def test_only_the_isotonic_fit_follows_a_bend():
 
 def test_rates_of_one_in_a_million_are_told_apart():
     counted, at = histogram(np.zeros(1000), np.arange(1000) < 500), np.array([-40.0, -12.0, 0.0])
-    for place, matching in zip(at[:2], (12, 200), strict=True):
-        bin_ = int((place - LOW) * PER_UNIT)
-        counted.pairs[bin_], counted.matching[bin_] = 2_000_000, matching
-        counted.total[bin_] = 2_000_000 * place
+    for odds, matching in zip(at[:2], (12, 200), strict=True):
+        bin_ = int((odds - LOW) * PER_UNIT)
+        counted.count[bin_], counted.true[bin_], counted.total[bin_] = 2_000_000, matching, 2_000_000 * odds
     np.testing.assert_allclose(expit(fit_curve(counted)(at)), [6e-6, 1e-4, 0.5])
 
 
@@ -107,17 +106,6 @@ def test_a_fitted_curve_rises_everywhere(seed, method):
     y = curve(np.linspace(LOW, HIGH, 5000))
     assert np.all(np.diff(y) > 0)
     assert np.all(np.isfinite(y))
-
-
-def test_blocks_count_as_the_whole():
-    x, truth = drawn(1000, 2)
-    blocks = Histogram()
-    for rows in np.array_split(np.arange(1000), 7):
-        blocks.add(log_expit(x[rows]), truth[rows])
-    whole = histogram(x, truth)
-    assert np.array_equal(blocks.pairs, whole.pairs)
-    assert np.array_equal(blocks.matching, whole.matching)
-    np.testing.assert_allclose(blocks.total, whole.total, atol=1e-9)
 
 
 @given(st.floats(-60, 30))

@@ -85,7 +85,7 @@ def assess(
     confidence: Confidence, score: Score, pairs: EvaluationSet, *, unmatched: Embedding | None = None
 ) -> CalibrationReport:
     """Assess a confidence; `unmatched` are captions that match none of the images."""
-    raw, mapped, hits = _Accumulator(), _Accumulator(), BestHits()
+    raw, mapped, hits = _Accumulator(), _Accumulator(), BestHits(slice(None), np.array([len(pairs.images)]))
     for _, log_p, truth in log_probabilities(score, pairs):
         odds = log_odds(log_p)
         raw.add(odds, truth)
@@ -93,8 +93,9 @@ def assess(
         mapped.add(calibrated, truth)
         hits.add(calibrated, truth)
     answerable, counts = pairs.matches.answerable, pairs.matches.counts.astype(np.float64)
-    present, right = np.concatenate(hits.best)[answerable], np.concatenate(hits.right)[answerable]
-    wrong = np.concatenate(hits.wrong, 1)[0]
+    best, right, (wrong,) = hits.joined()
+    present, right, removed = best[answerable], right[answerable], wrong[np.isfinite(wrong)]
+    written = None if unmatched is None else _best(confidence, score, pairs, unmatched)
     threshold = confidence.presence.threshold(len(pairs.images))
     sigma = pairs.captions.uncertainty()
     return CalibrationReport(
@@ -103,10 +104,8 @@ def assess(
         threshold=threshold,
         raw=raw.quality,
         calibrated=mapped.quality,
-        removed=_separation(present, wrong[np.isfinite(wrong)], threshold),
-        unmatched=None
-        if unmatched is None
-        else _separation(present, _best(confidence, score, pairs, unmatched), threshold),
+        removed=_separation(present, removed, threshold),
+        unmatched=None if written is None else _separation(present, written, threshold),
         by_p=_risk(present, right),
         by_sigma=None if sigma is None else _risk(-sigma.numpy()[answerable], right),
         expected=float(mapped.expected.mean() / counts.mean()),
@@ -117,7 +116,7 @@ def assess(
 
 @dataclass
 class _Accumulator:
-    """What `CalibrationQuality` needs, filled block by block."""
+    """The sums behind `CalibrationQuality`, filled block by block."""
 
     pairs: Calibration = field(default_factory=Calibration)
     first: Calibration = field(default_factory=Calibration)
