@@ -37,5 +37,5 @@ def test_an_index_without_a_model_takes_vectors_only(tmp_path):
 
 
 def test_a_model_with_several_points_an_item_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="an index holds one point per item"):
+    with pytest.raises(ConfigError, match="one point per item"):
         SearchIndex.create(tmp_path / "index", untrained("pvse"))

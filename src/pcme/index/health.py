@@ -9,7 +9,7 @@ import pyarrow as pa
 from pcme.core.progress import Progress, silent
 from pcme.errors import PcmeError
 from pcme.index.ann import AnnIndex, lift_in
-from pcme.index.rows import RESERVED, checksums, embedding_of, matrix, numbers
+from pcme.index.rows import RESERVED, checksums, embedding_of, matrix
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import tuning_in
@@ -123,7 +123,7 @@ def _repeated(column: str, values: list[object], seen: set[object]) -> list[str]
 def _damaged(table: pa.Table, lift: Lift | None) -> list[str]:
     """A fault for every row whose numbers are not those that were written."""
     ids, embedding = table["id"].to_pylist(), embedding_of(table)
-    wrong = checksums(ids, table["kind"].to_pylist(), *numbers(embedding)) != table["check"].to_numpy()
+    wrong = checksums(ids, table["kind"].to_pylist(), embedding) != table["check"].to_numpy()
     faults = [f'"{ids[n]}" has changed: its checksum differs' for n in np.flatnonzero(wrong)]
     if lift is None or "vector" not in table.column_names or table["vector"].null_count:
         return faults  # an interrupted tuning: no search uses its vectors

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -17,18 +16,18 @@ from pcme.index.settings import POINT, Settings
 from pcme.scores import combine
 from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
+from pcme.uncertainty import Side
 
 Query = str | Path | Image.Image | Embedding | combine.Query
 """Text, an image (a path or a PIL image), an embedding, or a combination of these."""
 
-Side = Literal["captions", "images"]
 SIDES: dict[Kind, Side] = {"image": "images", "caption": "captions"}
 """The side of the model that encodes items of this kind."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How many items are wanted, among which, and how combined queries are calibrated."""
+    """The number of items to find, a filter, and the calibration of combined queries."""
 
     k: int
     where: str | None = None
@@ -114,10 +113,8 @@ class QueryEncoder:
 
     def encode(self, query: Query, kind: Kind | None = None) -> EncodedQuery:
         """Encode a query; `kind` says what an embedding is of."""
-        if isinstance(query, Gaussian | Points):
-            return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
         if not isinstance(query, combine.Query):
-            return self._encode_single(query)
+            return self._encode_single(query, kind)
         notes: list[str] = []
 
         def encode(item: object) -> Embedding:
@@ -139,17 +136,16 @@ class QueryEncoder:
             raise ConfigError("query: a combination has no embedding. Give its parts one by one.")
         return embedding
 
-    def _encode_single(self, query: object) -> EncodedQuery:
+    def _encode_single(self, query: object, kind: Kind | None = None) -> EncodedQuery:
+        if isinstance(query, Gaussian | Points):
+            return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
         if isinstance(query, str):
             embedding, note = self.encoder.text(query)
             return EncodedQuery(self._fit(embedding), side="captions", note=note)
         if isinstance(query, Path | Image.Image):
-            return EncodedQuery(self._fit(self.encoder.images([query])), side="images")
-        if isinstance(query, Gaussian | Points):
-            return EncodedQuery(self._fit(query))
+            return EncodedQuery(self._fit(self.encoder.model.encode_images([query])), side="images")
         raise ConfigError(
-            "query: must be text, an image (a Path or a PIL image), a Gaussian, Points, or a "
-            f"combination of these, got {type(query).__name__}."
+            f"query: must be text, a Path, a PIL image, an embedding or a combination, got {type(query).__name__}."
         )
 
     def _fit(self, query: Embedding) -> Embedding:

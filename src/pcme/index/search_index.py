@@ -99,7 +99,9 @@ class SearchIndex:
         """
         store = Store.open(str(path))
         settings = Settings.from_json((store.schema.metadata or {}).get(b"pcme", b""), str(path))
-        return cls(store, settings, Encoder.of_index(settings, model, confidence))
+        if model is None and settings.model is not None:
+            model = settings.model.folder
+        return cls(store, settings, Encoder(model, settings.model, confidence))
 
     @property
     def path(self) -> str:

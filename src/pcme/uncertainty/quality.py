@@ -43,11 +43,6 @@ class Separation:
     over_half: float
     """The share of queries without a match whose best hit has a probability above one half."""
 
-    @property
-    def precision(self) -> float:
-        """The share of answers with a match, when there are as many queries with as without."""
-        return self.recall / max(self.recall + self.false_alarm, 1e-12)
-
 
 @dataclass(frozen=True)
 class Risk:
