@@ -1,4 +1,4 @@
-"""Search beyond memory: the ANN index proposes and the score decides; or all rows are streamed."""
+"""Search beyond memory: the ANN index proposes and the score decides, or all rows are streamed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,13 +53,11 @@ class Approximate:
         table = self.propose(query, effort, self.store.embedding_columns, request)
         scores = query.scores(embedding_of(table), score, request.calibrate)
         others = self._others(version, left, table["seq"].to_numpy())
-        sample = None if others is None else query.scores(others, score, request.calibrate)
-        return replace(
-            _rank(table, scores, request.k),
-            sample=scores[:0] if sample is None else sample,
-            searched=self.store.count() if left is None else len(left),
-            exact=False,
-        )
+        sample = scores[:0] if others is None else query.scores(others, score, request.calibrate)
+        best, top = _best(table, scores, request.k)
+        searched = self.store.count() if left is None else len(left)
+        uncertainty = uncertainties(embedding_of(best))
+        return Ranked(best["id"].to_pylist(), top, uncertainty, scores, sample, searched, exact=False)
 
     def nearest(
         self, embedding: Embedding, effort: Effort, columns: Sequence[str], where: str | None = None
@@ -97,38 +95,20 @@ class Approximate:
 
 def stream(store: Store, score: Score, query: EncodedQuery, request: Request) -> Ranked:
     """The k best of all rows that a filter leaves: each is scored, some thousand at a time."""
-    none = np.empty(0, np.float32)
-    best = Ranked([], none, None, none, none, 0, exact=True)
-    pools: list[Float[np.ndarray, " n"]] = []
+    best: pa.Table | None = None
+    top, pools = np.empty(0, np.float32), [np.empty(0, np.float32)]
     for table in store.batches(store.embedding_columns, request.where):
         pools.append(query.scores(embedding_of(table), score, request.calibrate))
-        best = _merge(best, _rank(table, pools[-1], request.k), request.k)
-    pool = np.concatenate(pools) if pools else none
-    return replace(best, pool=pool, sample=pool[:0], searched=len(pool))
+        merged = table if best is None else pa.concat_tables([best, table])
+        best, top = _best(merged, np.concatenate((top, pools[-1])), request.k)
+    pool = np.concatenate(pools)
+    if best is None:
+        return Ranked([], top, None, pool, pool, 0, exact=True)
+    uncertainty = uncertainties(embedding_of(best))
+    return Ranked(best["id"].to_pylist(), top, uncertainty, pool, pool[:0], len(pool), exact=True)
 
 
-def _rank(table: pa.Table, scores: Float[np.ndarray, " n"], k: int) -> Ranked:
-    ids: list[str] = table["id"].to_pylist()
-    order = best_first(scores, ids.__getitem__, k)
-    return Ranked(
-        [ids[n] for n in order.tolist()],
-        scores[order],
-        uncertainties(embedding_of(table.take(order))),
-        scores,
-        scores[:0],
-        len(table),
-        exact=True,
-    )
-
-
-def _merge(left: Ranked, right: Ranked, k: int) -> Ranked:
-    """The k best of both."""
-    ids, scores = left.ids + right.ids, np.concatenate((left.scores, right.scores))
-    order = best_first(scores, ids.__getitem__, k)
-    both = (left.uncertainty or []) + (right.uncertainty or [])
-    return replace(
-        left,
-        ids=[ids[n] for n in order.tolist()],
-        scores=scores[order],
-        uncertainty=[both[n] for n in order.tolist()] if both else None,
-    )
+def _best(table: pa.Table, scores: Float[np.ndarray, " n"], k: int) -> tuple[pa.Table, Float[np.ndarray, " k"]]:
+    """The k best rows and their scores, best first; equal scores by the text of their ids."""
+    order = best_first(scores, table["id"].to_pylist().__getitem__, k)
+    return table.take(order), scores[order]

@@ -11,6 +11,7 @@ from pcme.errors import ConfigError
 from pcme.index.hits import Hit, Hits, QueryInfo
 from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.rows import RESERVED
+from pcme.scores.combine import Calibrate
 from pcme.uncertainty import Confidence
 
 LEAST_P = 0.5
@@ -19,7 +20,7 @@ LEAST_P = 0.5
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Knows whether scores are log probabilities, and how they are calibrated, if at all."""
+    """Whether scores are log probabilities, and how they are calibrated, if at all."""
 
     is_probability: bool
     confidence: Confidence | None
@@ -28,13 +29,17 @@ class Interpreter:
 
     @classmethod
     def covering(cls, is_probability: bool, confidence: Confidence | None, min_coverage: float | None) -> "Interpreter":
-        """One that answers at least this share of the answerable calibration queries."""
+        """The interpreter that answers at least this share of the answerable calibration queries."""
         if min_coverage is None:
             return cls(is_probability, confidence)
         if confidence is None or not is_probability:
             raise ConfigError("min_coverage: the model is not calibrated. Run `pcme calibrate` on it first.")
-        least_p = confidence.threshold(min_coverage=min_coverage).value
-        return cls(is_probability, confidence, least_p)
+        return cls(is_probability, confidence, confidence.threshold(min_coverage=min_coverage).value)
+
+    @property
+    def calibrate(self) -> Calibrate | None:
+        """From log p to calibrated log p; None without a confidence."""
+        return None if self.confidence is None else self.confidence.log_probability
 
     def hits(self, query: EncodedQuery, ranked: Ranked, rows: Mapping[str, dict[str, Any]]) -> Hits:
         """The hits of a query; `rows` are those of its ids, less any that were just deleted."""
@@ -92,8 +97,7 @@ class Interpreter:
 
 def _metadata(row: Mapping[str, object]) -> dict[str, object]:
     """The columns of a row that are metadata and have a value."""
-    known = {name: value for name, value in row.items() if value is not None}
-    return {name: value for name, value in known.items() if name not in RESERVED}
+    return {name: value for name, value in row.items() if value is not None and name not in RESERVED}
 
 
 def _raw(scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:

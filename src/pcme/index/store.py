@@ -1,7 +1,6 @@
 """Store: one LanceDB table, whose durability, versions, filters and compaction are the engine's.
 
-Added here: one writer at a time (a lock file), acknowledged writes that survive a power cut (the
-engine renames, but does not flush), and errors with a remedy.
+Added here: one writer at a time (a lock file), acknowledged writes that survive a power cut, errors with a remedy.
 """
 
 import time
@@ -33,9 +32,7 @@ class Store:
     """The table of an index, in a folder or at an object store's URI."""
 
     def __init__(self, uri: str, base: Any, table: Any) -> None:  # noqa: ANN401 - lancedb's own
-        self.uri = uri
-        self.table = table
-        self._base = base
+        self.uri, self.table, self._base = uri, table, base
         self._version = -1
         self._schema: pa.Schema | None = None
 
@@ -133,7 +130,7 @@ class Store:
                 yield
         except Timeout as error:
             raise DataError(
-                f"{self.uri}: locked by another writer for more than {WAIT:.0f} s. Wait for it, or stop it."
+                f"{self.uri}: locked by another writer for more than {WAIT:.0f} s. Wait, or stop it."
             ) from error
         except PermissionError as error:
             raise ConfigError(f"{self.uri}: cannot be written, {error.strerror}. Check the permissions.") from error
@@ -198,8 +195,8 @@ class Store:
     def optimise(self) -> None:
         """Merge fragments, drop deleted rows and old versions.
 
-        The engine would also change an ANN index, and not for the better: see `tuning.compact`. At an object store,
-        where no lock excludes other writers, files of the last days stay: they may belong to a write under way.
+        The engine would also change an ANN index, for the worse: see `tuning.compact`. At an object store, where no
+        lock excludes other writers, files of the last days stay: they may belong to a write under way.
         """
         with self.committing("compact"):
             if local(self.uri) is None:
@@ -250,8 +247,8 @@ class Store:
         reason = SOURCE.split(str(error), maxsplit=1)[0].removeprefix("Invalid input, ")
         reason = reason.partition(" Valid fields are")[0].rstrip(".")
         return ConfigError(
-            f"filter: cannot be used, {reason}, got {where!r}. Use the columns {', '.join(known)}; "
-            "docs/guide/search.md has the syntax."
+            f"filter: cannot be used, {reason}, got {where!r}. Use the columns {', '.join(known)} "
+            "(docs/guide/search.md has the syntax)."
         )
 
 
