@@ -77,5 +77,5 @@ def test_other_queries_are_errors(world):
         index.search(random_gaussians(2, 16, seed=0))
     with pytest.raises(ConfigError, match="must be at least 1"):
         index.search("a bird", k=0)
-    with pytest.raises(ConfigError, match='kind: .*got "film"'):
+    with pytest.raises(ConfigError, match='got "film"'):
         index.search("a bird", kind="film")

@@ -133,9 +133,12 @@ class SearchIndex:
         """Delete the items with these ids, or all that match a filter; return how many."""
         if (ids is None) == (where is None):
             raise ConfigError("delete: needs either ids or a filter. Give ids, or where=.")
-        if where is not None:
-            return self._writer.delete_where(where)
-        return self._writer.delete([ids] if isinstance(ids, str) else list(ids or ()))
+        if where is not None and not where.strip():
+            raise ConfigError("where: the filter is empty. To delete everything, use where='true'.")
+        with self._store.writing():
+            if where is not None:
+                return self._store.delete(where)
+            return self._store.delete_ids([ids] if isinstance(ids, str) else list(ids or ()))
 
     def search(
         self,
@@ -209,15 +212,8 @@ class SearchIndex:
 
         `queries` should be like those to come; without any, items of the index stand in for them.
         """
-        self._store.refresh()
-        tuning.require_tunable(self.path, self._store.count(), self.settings, target)
-        if queries is None:
-            embedded = tuning.stand_ins(self._store)
-        else:
-            embedded = joined([self._query_encoder.embed(query) for query in queries])
-        return tuning.tune(
-            self._store, self.settings, embedded, self._finder.true_ids, target=target, progress=progress
-        )
+        embedded = None if queries is None else joined([self._query_encoder.embed(query) for query in queries])
+        return tuning.tune(self._store, self.settings, embedded, self._finder.true_ids, target, progress)
 
     def load(self) -> None:
         """Load all embeddings into memory, as a server does once: later searches are faster."""

@@ -86,11 +86,10 @@ class Store:
         with self.filtering(where):
             return int(self.table.count_rows(bracketed(where)))
 
-    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> pa.Table:
+    def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """These columns of the matching rows, in write order."""
         with self.filtering(where):
-            query = self._select(columns, where)
-            return (query.limit(limit) if limit else query).to_arrow()
+            return self._select(columns, where).to_arrow()
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[pa.Table]:
         """`read`, some rows at a time."""
@@ -103,9 +102,7 @@ class Store:
         names = list(dict.fromkeys(["id", *columns]))
         with translated(self.uri, "cannot be read"):
             parts = [self._select(names, clause).to_arrow() for clause in _id_clauses(ids)]
-            if not parts:
-                return self._select(names).limit(1).to_arrow().slice(0, 0)
-            return pa.concat_tables(parts)
+            return pa.concat_tables(parts) if parts else self.schema.empty_table().select(names)
 
     def embeddings(self, seq: Int64[np.ndarray, " m"]) -> pa.Table:
         """The rows with these `seq`, ascending, with `embedding_columns`."""
@@ -243,12 +240,11 @@ class Store:
         return query if where is None else query.where(bracketed(where))
 
     def _bad_filter(self, where: str, error: BaseException) -> ConfigError:
-        known = [name for name in self.schema.names if name not in INTERNAL]
+        known = ", ".join(name for name in self.schema.names if name not in INTERNAL)
         reason = SOURCE.split(str(error), maxsplit=1)[0].removeprefix("Invalid input, ")
         reason = reason.partition(" Valid fields are")[0].rstrip(".")
         return ConfigError(
-            f"filter: cannot be used, {reason}, got {where!r}. Use the columns {', '.join(known)} "
-            "(docs/guide/search.md has the syntax)."
+            f"filter: cannot be used, {reason}, got {where!r}. Use the columns {known} (syntax: docs/guide/search.md)."
         )
 
 
@@ -263,5 +259,5 @@ def _id_clauses(ids: Sequence[str]) -> Iterator[str]:
 
 
 def _is_of_filter(error: BaseException) -> bool:
-    """Whether a filter was not understood, or cannot be computed for some row (1/0)."""
+    """Whether the engine did not understand a filter, or cannot compute it for some row (1/0)."""
     return isinstance(error, ValueError) or "Divide by zero" in str(error)

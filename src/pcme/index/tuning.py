@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from pcme.core.checks import require
-from pcme.core.progress import Progress, silent
+from pcme.core.progress import Progress
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
@@ -83,28 +83,30 @@ def tuning_in(store: Store) -> Tuning | None:
         raise FormatError(f"{store.uri}: its tuning is damaged. Tune the index again.") from error
 
 
-def require_tunable(where: str, rows: int, settings: Settings, target: float) -> None:
-    """Refuse an index that has nothing to tune, and a target that is not a recall."""
-    require("target", 0 < target <= 1, "a recall in (0, 1]", target)
-    if rows < LEAST or settings.score.ann(settings.dim) is None:
-        raise ConfigError(
-            f'{where}: cannot be tuned, got {rows:,} items ranked by "{settings.score.name}". It needs {LEAST:,} items '
-            "and a score that is a distance or a density; until then every search is exact."
-        )
-
-
 def tune(
     store: Store,
     settings: Settings,
-    queries: Embedding,
+    queries: Embedding | None,
     true_ids: Callable[[EncodedQuery], list[str]],
-    *,
     target: float,
-    progress: Progress = silent,
+    progress: Progress,
 ) -> Tuning:
-    """Fit a lift where the score needs one, build the ANN index, measure, and store the best."""
-    ann = settings.score.ann(settings.dim)
-    if ann is not None and ann.width is None:
+    """Fit a lift where the score needs one, build the ANN index, measure, and store the best.
+
+    Without `queries`, items stand in for them: captions, if there are any.
+    """
+    require("target", 0 < target <= 1, "a recall in (0, 1]", target)
+    store.refresh()
+    rows, ann = store.count(), settings.score.ann(settings.dim)
+    if rows < LEAST or ann is None:
+        raise ConfigError(
+            f'{store.uri}: cannot be tuned, got {rows:,} items ranked by "{settings.score.name}". It needs {LEAST:,} '
+            "items and a score that is a distance or a density; until then every search is exact."
+        )
+    if queries is None:
+        captions = "kind = 'caption'"
+        queries = _sample(store, FITTED, captions if store.count(captions) else None)
+    if ann.width is None:
         items = _sample(store, 4 * FITTED)
         assert isinstance(items, Gaussian)
         assert isinstance(queries, Gaussian)
@@ -116,7 +118,6 @@ def tune(
     encoded = [EncodedQuery(queries[n]) for n in range(min(MEASURED, len(queries)))]
     true_ids(encoded[0])  # loads the embeddings into memory
     truth, exact_milliseconds = _time(true_ids, encoded)
-    rows = store.count()
     with store.writing():
         AnnIndex(store).build(_partitions(rows), approximate.lift.codes)
     trials = _trials(approximate, encoded, truth, target, progress)
@@ -129,8 +130,7 @@ def tune(
 def compact(store: Store, settings: Settings) -> None:
     """Merge fragments, reclaim deleted space, and rebuild the ANN index as it was tuned.
 
-    The engine's own update merges partitions that it takes for small, and the tuned effort then
-    finds far less (tests/index/test_tuning.py).
+    The engine's own update merges partitions that it takes for small: the tuned effort then finds far less.
     """
     with store.writing():
         store.refresh()
@@ -142,11 +142,6 @@ def compact(store: Store, settings: Settings) -> None:
             return
         partitions = min(_partitions(tuning.rows), _partitions(rows))
         AnnIndex(store).build(partitions, Approximate(settings, store).lift.codes)
-
-
-def stand_ins(store: Store) -> Embedding:
-    """Items in place of queries: captions, if there are any."""
-    return _sample(store, FITTED, "kind = 'caption'" if store.count("kind = 'caption'") else None)
 
 
 def best_of(trials: Sequence[Trial], target: float) -> Trial:

@@ -1,4 +1,4 @@
-"""Writer: adds and deletes items chunk by chunk, each chunk as a whole or not at all."""
+"""Writer: adds items chunk by chunk, each chunk as a whole or not at all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pcme.core.checks import require_known
 from pcme.core.progress import Progress
 from pcme.data.problems import Problems
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.errors import DataError, FormatError
 from pcme.index.ann import lift_in
 from pcme.index.encoder import Encoder
 from pcme.index.items import Source, chunks, require_distinct
@@ -62,18 +62,6 @@ class Writer:
             progress("items", done, total)
         return outcome
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Delete the items with these ids; return how many there were."""
-        with self.store.writing():
-            return self.store.delete_ids(ids)
-
-    def delete_where(self, where: str) -> int:
-        """Delete all items that match a filter; return how many there were."""
-        if not where.strip():
-            raise ConfigError("where: the filter is empty. To delete everything, use where='true'.")
-        with self.store.writing():
-            return self.store.delete(where)
-
     def _present_ids(self, sources: Sequence[Source], on_conflict: OnConflict) -> set[str]:
         """The ids that the index has already; an error where it must not have one."""
         require_distinct(sources)
@@ -98,10 +86,7 @@ class Writer:
             raise FormatError(f'"{name}": embedded by another model, got digest {other[:12]}. Embed it with {model}.')
 
     def _require_same_items(self, source: Source, indices: Sequence[int], stored: Mapping[str, Origin]) -> None:
-        """Refuse an id that the index has for another item.
-
-        Files of vectors often have neither paths nor texts: then the numbers decide.
-        """
+        """Refuse an id that the index has for another item; of files of vectors without paths the numbers decide."""
         known = [n for n in indices if source.ids[n] in stored]
         doubtful = []
         for n, origin in zip(known, source.origins(known), strict=True):
