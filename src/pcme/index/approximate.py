@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.index.ann import AnnIndex, lift_in
-from pcme.index.exact import SAMPLE, uncertainties
+from pcme.index.exact import SAMPLE
 from pcme.index.queries import EncodedQuery, Ranked, Request
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
@@ -56,7 +56,7 @@ class Approximate:
         sample = scores[:0] if others is None else query.scores(others, score, request.calibrate)
         best, top = _best(table, scores, request.k)
         searched = self.store.count() if left is None else len(left)
-        uncertainty = uncertainties(embedding_of(best))
+        uncertainty = embedding_of(best).uncertainty()
         return Ranked(best["id"].to_pylist(), top, uncertainty, scores, sample, searched, exact=False)
 
     def nearest(
@@ -104,7 +104,7 @@ def stream(store: Store, score: Score, query: EncodedQuery, request: Request) ->
     pool = np.concatenate(pools)
     if best is None:
         return Ranked([], top, None, pool, pool, 0, exact=True)
-    uncertainty = uncertainties(embedding_of(best))
+    uncertainty = embedding_of(best).uncertainty()
     return Ranked(best["id"].to_pylist(), top, uncertainty, pool, pool[:0], len(pool), exact=True)
 
 

@@ -101,15 +101,9 @@ class InMemory:
         return Ranked(
             [self.resident.ids[n] for n in top.rows.tolist()],
             top.scores,
-            uncertainties(self.resident.embedding[torch.from_numpy(top.rows)]),
+            self.resident.embedding[torch.from_numpy(top.rows)].uncertainty(),
             top.pool_scores,
             scores[~np.isin(rows, top.pool)],
             top.searched,
             exact,
         )
-
-
-def uncertainties(items: Embedding) -> list[float] | None:
-    """The uncertainty of each item; None for points."""
-    values = items.uncertainty()
-    return None if values is None else values.tolist()

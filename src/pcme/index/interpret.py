@@ -53,7 +53,7 @@ class Interpreter:
                 score=float(ranked.scores[n]),
                 match_probability=None if p is None else float(p[n]),
                 raw_probability=None if raw is None else float(raw[n]),
-                uncertainty=None if ranked.uncertainty is None else ranked.uncertainty[n],
+                uncertainty=None if ranked.uncertainty is None else float(ranked.uncertainty[n]),
                 path=rows[name]["path"],
                 text=rows[name]["text"],
                 metadata=_metadata(rows[name]),

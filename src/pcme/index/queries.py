@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 from PIL import Image
+from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
@@ -71,7 +72,7 @@ class Ranked:
 
     ids: list[str]
     scores: Float[np.ndarray, " k"]
-    uncertainty: list[float] | None
+    uncertainty: Float[Tensor, " k"] | None
     pool: Float[np.ndarray, " m"]
     """All scores that became known on the way."""
     sample: Float[np.ndarray, " s"]
@@ -89,19 +90,14 @@ class Ranked:
 
 def combine_queries(
     query: Query | None, all_of: Sequence[Query] = (), any_of: Sequence[Query] = (), but_not: Sequence[Query] = ()
-) -> Query:
+) -> combine.Query:
     """(query and all of `all_of`) or any of `any_of`, but none of `but_not`."""
     required = [*([] if query is None else [query]), *all_of]
-    either = [*([_join(combine.all_of, required)] if required else []), *any_of]
+    either = [*([combine.all_of(required)] if required else []), *any_of]
     if not either:
         raise ConfigError("query: empty query. Give a query, all_of or any_of.")
-    positive = _join(combine.any_of, either)
+    positive = combine.any_of(either)
     return combine.but_not(positive, combine.any_of(but_not)) if but_not else positive
-
-
-def _join(join: Callable[[Sequence[Query]], Query], parts: Sequence[Query]) -> Query:
-    """A single part stays itself: less is known of a combination."""
-    return parts[0] if len(parts) == 1 else join(parts)
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ class QueryEncoder:
 
     def encode(self, query: Query, kind: Kind | None = None) -> EncodedQuery:
         """Encode a query; `kind` says what an embedding is of."""
-        if not isinstance(query, combine.Query):
+        if not isinstance(query, combine.Query) or isinstance(query, combine.One):
             return self._encode_single(query, kind)
         notes: list[str] = []
 
@@ -137,6 +133,8 @@ class QueryEncoder:
         return embedding
 
     def _encode_single(self, query: object, kind: Kind | None = None) -> EncodedQuery:
+        if isinstance(query, combine.One):
+            return self._encode_single(query.item, kind)
         if isinstance(query, Gaussian | Points):
             return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
         if isinstance(query, str):

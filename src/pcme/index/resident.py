@@ -39,8 +39,7 @@ class Resident:
         self._version: int | None = None
         self._seq = np.empty(0, np.int64)
         self._mean = torch.empty(0, self.settings.dim)
-        width = {"diagonal": self.settings.dim, "isotropic": 1, "none": 0}
-        self._log_sigma = torch.empty(0, width[self.settings.spread])
+        self._log_sigma = torch.empty(0, self.settings.sigmas)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -113,8 +112,7 @@ class Resident:
         if rows <= len(self._seq):
             return
         room = rows if not len(self._seq) else int(rows * (1 + SPARE)) + 1024
-        self._mean = _grow(self._mean, len(self), room)
-        self._log_sigma = _grow(self._log_sigma, len(self), room)
+        self._mean, self._log_sigma = (_grow(part, len(self), room) for part in (self._mean, self._log_sigma))
         self._seq = np.concatenate((self._seq[: len(self)], np.empty(room - len(self), np.int64)))
 
     def put(self, items: Embedding, ids: list[str], seq: Int64[np.ndarray, " m"]) -> None:

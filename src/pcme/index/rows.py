@@ -50,9 +50,8 @@ def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) ->
         pa.field("check", pa.int64(), nullable=False),
         pa.field("mean", pa.list_(pa.float32(), settings.dim), nullable=False),
     ]
-    if settings.spread != "none":
-        size = settings.dim if settings.spread == "diagonal" else 1
-        fields.append(pa.field("log_sigma", pa.list_(pa.float32(), size), nullable=False))
+    if settings.sigmas:
+        fields.append(pa.field("log_sigma", pa.list_(pa.float32(), settings.sigmas), nullable=False))
     if width is not None:
         fields.append(pa.field("vector", pa.list_(pa.float32(), width), nullable=False))
     fields += [pa.field(name, _type(name, columns[name])) for name in checked_names(columns)]
@@ -229,10 +228,10 @@ def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def matrix(column: pa.ChunkedArray) -> Float32[np.ndarray, "n d"]:
-    """A column of vectors as a matrix that may be changed."""
+def matrix(column: pa.ChunkedArray, width: int | None = None) -> Float32[np.ndarray, "n d"]:
+    """A column of vectors as a matrix that may be changed; `width` is needed where the type does not tell it."""
     flat = pc.list_flatten(column).to_numpy()  # Arrow's memory is read-only, torch wants its own
-    return np.require(flat, np.float32, ["C", "W"]).reshape(-1, column.type.list_size)
+    return np.require(flat, np.float32, ["C", "W"]).reshape(-1, width or column.type.list_size)
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

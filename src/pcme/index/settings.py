@@ -73,15 +73,15 @@ class Settings:
             raise ConfigError(
                 f'score "{name}": cannot rank an index, its samples belong to a position. Use a closed form, as "csd".'
             )
-        if self.spread == "none" and not self.takes_points:
+        if self.spread == "none" and self.score.max_points == 0:
             raise ConfigError(
                 f'score "{name}": compares spreads, and points have none. Use "mean", or give the items a log_sigma.'
             )
 
     @property
-    def takes_points(self) -> bool:
-        """Whether the score compares points: by their distance, or by a probability from it."""
-        return self.score.max_points != 0
+    def sigmas(self) -> int:
+        """The number of σ per item."""
+        return {"diagonal": self.dim, "isotropic": 1, "none": 0}[self.spread]
 
     def fitted(self, embedding: Embedding, name: str) -> Embedding:
         """The embeddings as the index holds them, in single precision; an error when they cannot be in it.
@@ -102,10 +102,9 @@ class Settings:
             if self.score.divides_by_sigma:
                 raise ShapeError(f'{name}: "{self.score.name}" divides by σ, got a point. Give it a log_sigma.')
             items = Gaussian(_only_point(items, name), torch.full((len(items), 1), POINT))
-        width = self.dim if self.spread == "diagonal" else 1
-        if items.log_sigma.shape[1] not in (1, width):
+        if items.log_sigma.shape[1] not in (1, self.sigmas):
             raise ShapeError(f"{name}: has one σ per dimension, the index stores one σ per item.")
-        return Gaussian(items.mean, items.log_sigma.expand(-1, width))
+        return Gaussian(items.mean, items.log_sigma.expand(-1, self.sigmas))
 
     def to_json(self) -> str:
         """As JSON, for the table's schema."""
