@@ -4,7 +4,6 @@ import pytest
 
 from pcme import SearchIndex
 from pcme.uncertainty.calibrate import calibrate
-from tests.index.forking import Forker
 from tests.index.worlds import drawn, split, untrained
 
 
@@ -50,11 +49,3 @@ def unchanged(tmp_path_factory):
     index, items = drawn(tmp_path_factory.mktemp("unchanged") / "index")
     yield index, items
     assert (len(index), index.describe().columns, index.verify().ok) == (50, {"number": "int64"}, True)
-
-
-@pytest.fixture(scope="session")
-def forker():
-    """A process that forks a writer on demand."""
-    process = Forker()
-    yield process
-    process.close()

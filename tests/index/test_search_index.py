@@ -25,19 +25,13 @@ def test_a_search_has_the_order_of_an_evaluation(tmp_path, method):
 
 
 def test_both_kinds_find_both_kinds(world):
-    index, model, dataset = world
-    text, image = dataset.captions[5], dataset.images.load(7)
-    images = model.encode_images(list(map(dataset.images.load, range(24))))
-    galleries = {
-        "image": (image_ids(dataset), images),
-        "caption": (list(dataset.caption_ids), model.encode_captions(list(dataset.captions))),
-    }
-    for query, embedding in ((text, model.encode_captions([text])), (image, model.encode_images([image]))):
-        for kind, (ids, gallery) in galleries.items():
-            hits = index.search(query, k=3, kind=kind)
-            assert hits.ids == [ids[n] for n in model.score().topk(embedding, gallery, k=3).ids[0].tolist()]
-            assert {hit.kind for hit in hits} == {kind}
+    index, _, dataset = world
+    image = dataset.images.load(7)
     assert index.search(image, k=1, kind="image").ids == [dataset.images.id(7)]
+    for query in (dataset.captions[5], image):
+        for kind, count in (("image", 24), ("caption", 72)):
+            hits = index.search(query, k=100, kind=kind)
+            assert ({hit.kind for hit in hits}, len(hits)) == ({kind}, count)
 
 
 def test_an_index_is_the_same_after_opening_it_again(world):

@@ -10,6 +10,7 @@ from pcme import SearchIndex
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index import store
 from tests.helpers import random_gaussians
+from tests.index import forking
 from tests.index.worlds import drawn, names
 
 
@@ -54,11 +55,10 @@ def test_many_writers_at_once_lose_nothing(tmp_path):
     assert index.verify().ok
 
 
-def test_a_disk_that_takes_no_more_leaves_the_index_as_it_was(forker, fifty):
+def test_a_disk_that_takes_no_more_leaves_the_index_as_it_was(fifty):
     index, items = fifty
     before = index.search(items[0], k=50).ids
-    forker.fork(f"fill {index.path}")
-    (error,) = forker.rest()
+    (error,) = forking.rest(forking.start(forking.fill, index.path)[1])
     assert error.startswith("FormatError: ")
     assert "could not add" in error
     assert "Free space" in error

@@ -20,11 +20,13 @@ def split():
 
 def test_it_is_of_this_model_and_can_be_kept_beside_it(sigma_run, split, tmp_path):
     folder = copied(sigma_run, tmp_path)
-    found = calibrate(sigma_run, split).confidence
-    assert found.model == fingerprint(folder)
-    assert (found.basis.data, found.basis.captions, found.basis.images) == ("aviary/val", 160, 40)
-    found.save(folder)
-    assert Confidence.load(folder) == found
+    confidence = calibrate(sigma_run, split).confidence
+    assert confidence.model == fingerprint(folder)
+    basis = confidence.basis
+    assert (basis.data, basis.captions, basis.images) == ("aviary/val", 160, 40)
+    assert basis.matching == split.matches().dense().mean()
+    confidence.save(folder)
+    assert Confidence.load(folder) == confidence
 
 
 def test_the_report_is_of_the_other_half(sigma_run, split):

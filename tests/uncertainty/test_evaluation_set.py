@@ -8,9 +8,9 @@ from pcme import Gaussian, scores
 from pcme.data.aviary.dataset import Aviary
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation import Embedded
-from pcme.uncertainty import halves, whole
+from pcme.uncertainty import halves
 from pcme.uncertainty.evaluation_set import log_probabilities
-from tests.evaluation.splits import embeddings, toy
+from tests.evaluation.splits import toy
 from tests.uncertainty.worlds import SCORE, part
 
 
@@ -50,14 +50,6 @@ def test_classes_stay_together():
     for half in (first, second):
         rows, columns = numbers(half.captions), numbers(half.images)
         assert np.array_equal(half.matches.dense(), dataset.matches().dense()[rows][:, columns])
-
-
-def test_the_whole_is_the_split():
-    dataset = toy(6, 2)
-    images, captions = embeddings(dataset)
-    everything = whole(Embedded(dataset, images, captions))
-    assert everything.where == "toy/test"
-    assert everything.matches == dataset.matches()
 
 
 def test_a_single_image_cannot_be_divided():

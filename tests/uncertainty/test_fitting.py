@@ -13,6 +13,7 @@ from pcme.errors import DataError
 from pcme.uncertainty import fit
 from pcme.uncertainty.curve import fit_curve, log_odds
 from pcme.uncertainty.fitting import observe
+from pcme.uncertainty.no_match import fit_no_match_rule
 from pcme.uncertainty.risk_coverage import risk_coverage
 from tests.uncertainty.worlds import SCORE, part
 
@@ -35,23 +36,16 @@ def test_one_pass_sees_what_loops_see():
 def test_a_fit_is_made_of_its_parts():
     some = part(captions=200, images=60)
     confidence, (counted, hits) = fit(SCORE, some, model="m", false_alarm=0.2), observe(SCORE, some)
-    curve, (best, right, _) = fit_curve(counted), hits.joined()
+    curve, (best, right, wrong) = fit_curve(counted), hits.joined()
     assert confidence.curve == curve
     assert confidence.by_p == risk_coverage(curve(best), right)
-    assert confidence.presence.false_alarm == 0.2
-    assert confidence.presence.gallery == 60
+    assert confidence.presence == fit_no_match_rule(hits.sizes, curve(wrong), curve(best), false_alarm=0.2)
+    assert (expit(curve(wrong[-1])) >= confidence.presence.threshold()).mean() == pytest.approx(0.2, abs=0.02)
     assert confidence.basis.matching == pytest.approx(some.matches.dense().mean())
     spread = some.captions.uncertainty().numpy()
     assert confidence.captions[0] == pytest.approx(spread.min())
     assert confidence.captions[-1] == pytest.approx(spread.max())
     assert confidence.by_sigma == risk_coverage(-spread.astype(np.float64), right)
-
-
-def test_of_what_it_was_fitted_on_it_answers_as_many_false_alarms_as_it_may():
-    some = part(captions=400, images=60)
-    confidence = fit(SCORE, some, model="m", false_alarm=0.2)
-    wrong = confidence.curve(observe(SCORE, some)[1].joined()[2][-1])
-    assert (expit(wrong) >= confidence.presence.threshold()).mean() == pytest.approx(0.2, abs=0.01)
 
 
 def test_queries_without_a_match_are_not_counted_as_right_or_wrong():

@@ -7,6 +7,7 @@ import torch
 from pcme.data.problems import Problems
 from pcme.evaluation import embed
 from pcme.uncertainty.known_truth import measure_against_truth
+from pcme.uncertainty.perturbation import RATIOS, perturbed_log_sigma
 from tests.models import untrained
 from tests.uncertainty.worlds import aviary
 
@@ -25,8 +26,7 @@ def test_every_figure_is_there_and_in_range():
 
 def test_a_model_without_sigma_has_no_figures_of_it():
     model = untrained("method.kind=pcme-mu")
-    values = measure_against_truth(model, embed(model, aviary(), Problems()))
-    assert not any("sigma" in name for name in values)
+    assert not any("sigma" in name for name in measure_against_truth(model, embed(model, aviary(), Problems())))
 
 
 def test_off_centre_against_a_loop():
@@ -39,3 +39,15 @@ def test_off_centre_against_a_loop():
         beside = float((caption - around.mean(0)).square().sum())
         shares.append(beside / float((caption - around).square().sum(1).mean()))
     assert measure_against_truth(model, found)["off-centre"] == pytest.approx(np.mean(shares), rel=1e-4)
+
+
+def test_erasing_nothing_changes_nothing_and_all_makes_images_alike():
+    model, dataset = untrained(), aviary()
+    captions, images = perturbed_log_sigma(model, dataset)
+    clean = embed(model, dataset, Problems())
+    for log_sigma, items in ((captions, clean.captions), (images, clean.images)):
+        assert log_sigma.shape == (len(items), len(RATIOS))
+        expected = np.sort(items.log_sigma.double().mean(1).numpy())
+        np.testing.assert_allclose(np.sort(log_sigma[:, 0]), expected, atol=1e-5)
+    assert np.ptp(images[:, -1]) < 1e-5
+    assert np.ptp(images[:, 0]) > 1e-4
