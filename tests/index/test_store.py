@@ -1,7 +1,7 @@
 """Store: one writer at a time, clear errors when the disk is full, costs that do not grow."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from filelock import FileLock
@@ -16,15 +16,12 @@ from tests.index.worlds import drawn, names
 
 def test_a_writer_waits_for_another(tmp_path):
     index, items = drawn(tmp_path / "index", 5)
-    lock, done = FileLock(tmp_path / "index" / store.LOCK), []
-    lock.acquire()
-    thread = threading.Thread(target=lambda: done.append(index.add(items[:1], ids=["x"])))
-    thread.start()
-    time.sleep(0.3)
-    assert done == []
-    lock.release()
-    thread.join(timeout=20)
-    assert (done[0].added, len(index)) == (1, 6)
+    with ThreadPoolExecutor(1) as pool:
+        with FileLock(tmp_path / "index" / store.LOCK):
+            writer = pool.submit(index.add, items[:1], ids=["x"])
+            time.sleep(0.3)
+            assert not writer.done()
+        assert (writer.result(timeout=20).added, len(index)) == (1, 6)
 
 
 @pytest.mark.parametrize("uri", ["{folder}", "file://{folder}"])
@@ -46,11 +43,8 @@ def test_many_writers_at_once_lose_nothing(tmp_path):
         for n in range(5):
             writer.add(items[5 * number + n], ids=[f"{number}-{n}"])
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4), timeout=60))
     assert len(index) == 25
     assert index.verify().ok
 

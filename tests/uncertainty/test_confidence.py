@@ -27,12 +27,7 @@ def test_probability_keeps_the_order_and_is_one(log_p):
     p = some_confidence().probability(np.sort(log_p))
     assert np.all((p > 0) & (p < 1))
     assert np.all(np.diff(p) >= 0)
-
-
-@given(logs)
-def test_its_log_is_its_log(log_p):
-    confidence = some_confidence()
-    np.testing.assert_allclose(confidence.log_probability(log_p), np.log(confidence.probability(log_p)), atol=1e-9)
+    np.testing.assert_allclose(some_confidence().log_probability(np.sort(log_p)), np.log(p), atol=1e-9)
 
 
 def test_probability_follows_the_curve_and_expected_is_the_sum():
@@ -43,7 +38,7 @@ def test_probability_follows_the_curve_and_expected_is_the_sum():
     assert confidence.expected([0.5, 0.25, 1e-9]) == pytest.approx(0.75)
 
 
-def test_percentiles_are_of_the_side_that_was_asked_for():
+def test_percentiles_are_of_their_side():
     confidence = some_confidence(images=(1.0, 2.0, 3.0))
     assert confidence.percentile(0.2) == pytest.approx(50)
     assert confidence.percentile([1.5, 9.0], "images").tolist() == [25, 100]
@@ -52,9 +47,8 @@ def test_percentiles_are_of_the_side_that_was_asked_for():
 def test_answerable_takes_the_size_into_account():
     confidence = some_confidence()
     best = confidence.presence.threshold() + 1e-6
-    assert confidence.answerable(best)
-    assert confidence.answerable(best, gallery=100)
-    assert not confidence.answerable(best, gallery=10_000)
+    answers = [confidence.answerable(best, **given) for given in ({}, {"gallery": 100}, {"gallery": 10_000})]
+    assert answers == [True, True, False]
     assert not confidence.answerable(best, false_alarm=0.01)
     assert confidence.false_alarm(best, gallery=10_000) > 0.5
 
@@ -62,9 +56,8 @@ def test_answerable_takes_the_size_into_account():
 def test_thresholds_by_p_and_by_sigma():
     by_sigma = some_confidence().by_p
     confidence = some_confidence(by_sigma=by_sigma)
-    found = confidence.threshold(min_coverage=0.8)
-    assert found.value == pytest.approx(expit(by_sigma.sureness[79]))
-    assert (found.coverage, found.risk) == (0.8, by_sigma.risk[79])
+    expected = (pytest.approx(expit(by_sigma.sureness[79])), 0.8, by_sigma.risk[79])
+    assert confidence.threshold(min_coverage=0.8) == expected
     assert confidence.threshold(min_coverage=0.8, by="sigma").value == -by_sigma.sureness[79]
     assert confidence.threshold(max_risk=0.3).coverage == 1
 

@@ -11,7 +11,7 @@ from pcme.evaluation import Embedded
 from pcme.uncertainty import halves
 from pcme.uncertainty.evaluation_set import log_probabilities
 from tests.evaluation.splits import toy
-from tests.uncertainty.worlds import SCORE, part
+from tests.uncertainty.worlds import part
 
 
 def numbered(count):
@@ -55,14 +55,6 @@ def test_classes_stay_together():
 def test_a_single_image_cannot_be_divided():
     with pytest.raises(DataError, match="two images"):
         divided(toy(1, 2))
-
-
-def test_pairs_come_with_their_truth():
-    some = part(captions=7, images=5)
-    blocks = list(log_probabilities(SCORE, some))
-    log_p, truth = (np.concatenate([block[i] for block in blocks]) for i in (1, 2))
-    np.testing.assert_allclose(log_p, SCORE(some.captions, some.images).numpy())
-    assert np.array_equal(truth, some.matches.dense())
 
 
 def test_a_score_that_is_no_probability_is_refused():

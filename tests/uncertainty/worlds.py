@@ -1,23 +1,13 @@
 """What the tests of confidence share: a part of embedded captions and images, and a confidence."""
 
-from functools import cache
-
 import numpy as np
 import torch
 
 from pcme import Gaussian, Matches, scores
-from pcme.data.aviary.dataset import Aviary
 from pcme.uncertainty import Basis, Confidence, EvaluationSet
 from pcme.uncertainty.curve import Curve
 from pcme.uncertainty.no_match import NoMatchRule
 from pcme.uncertainty.risk_coverage import RiskCoverage
-
-
-@cache
-def aviary():
-    """A small test split."""
-    return Aviary(pixels=16, test_species=8, test_images=3, captions_per_image=5).load("test")
-
 
 SCORE = scores.create("csd_prob", scale=4.0, shift=4.0)
 

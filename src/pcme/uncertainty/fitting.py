@@ -67,8 +67,6 @@ def fit(
     best, right, wrong = hits.joined()
     answerable = pairs.matches.answerable
     best, right = curve(best)[answerable], right[answerable]
-    none = np.isinf(wrong)
-    absent = np.where(none, -np.inf, curve(np.where(none, 0.0, wrong)))
     queries, gallery = pairs.matches.shape
     share = len(pairs.matches.indices) / (queries * gallery)
     sigma = pairs.captions.uncertainty()
@@ -76,7 +74,7 @@ def fit(
         model=model,
         basis=Basis(pairs.where, method, queries, gallery, share),
         curve=curve,
-        presence=fit_no_match_rule(hits.sizes, absent, best, false_alarm=false_alarm),
+        presence=fit_no_match_rule(hits.sizes, curve(wrong), best, false_alarm=false_alarm),
         by_p=risk_coverage(best, right),
         by_sigma=None if sigma is None else risk_coverage(-sigma.numpy()[answerable], right),
         captions=_quantiles(pairs.captions),
