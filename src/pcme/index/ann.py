@@ -43,13 +43,7 @@ class AnnIndex:
         return 0 if stats is None else int(stats.num_indexed_rows)
 
     def nearest(
-        self,
-        vector: Float32[np.ndarray, " l"],
-        columns: Sequence[str],
-        *,
-        count: int,
-        probes: int,
-        where: str | None = None,
+        self, vector: Float32[np.ndarray, " l"], columns: Sequence[str], count: int, probes: int, where: str | None
     ) -> pa.Table:
         """The rows that the engine finds nearest to a vector, nearest first.
 

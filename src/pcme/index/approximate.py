@@ -17,7 +17,6 @@ from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.base import Score
 from pcme.scores.gallery import best_first
-from pcme.scores.lifts import Lift
 
 FEW = 20_000
 """If a filter leaves no more rows than this, all of them are scored."""
@@ -31,17 +30,14 @@ class Effort:
     shortlist: int = 200
 
 
-@dataclass(eq=False)
 class Approximate:
     """The two stages on disk: candidates by vector, order by score."""
 
-    settings: Settings
-    store: Store
-
-    def __post_init__(self) -> None:
-        lift = lift_in(self.settings, self.store)
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.settings, self.store = settings, store
+        lift = lift_in(settings, store)
         assert lift is not None  # only tunable indexes are searched so
-        self.lift: Lift = lift
+        self.lift = lift
         self._sample: tuple[int, Int64[np.ndarray, " s"], Embedding] | None = None
 
     def search(self, query: EncodedQuery, effort: Effort, request: Request) -> Ranked:
@@ -64,7 +60,7 @@ class Approximate:
     ) -> pa.Table:
         """The rows that the ANN index proposes for one embedding, best first."""
         vector = self.lift.queries(embedding)[0]
-        return AnnIndex(self.store).nearest(vector, columns, count=effort.shortlist, probes=effort.probes, where=where)
+        return AnnIndex(self.store).nearest(vector, columns, effort.shortlist, effort.probes, where)
 
     def propose(self, query: EncodedQuery, effort: Effort, columns: Sequence[str], request: Request) -> pa.Table:
         """At least k candidates per part of a query, each row once; `columns` include seq."""
@@ -79,18 +75,15 @@ class Approximate:
     ) -> Embedding | None:
         """Some items that were not proposed, drawn evenly from all that the filter leaves."""
         if self._sample is None or self._sample[0] != version:
-            self._sample = version, *self._draw()
+            every = self.store.read(["seq"])["seq"].to_numpy()
+            drawn = numpy_stream(0, "others").choice(every, min(SAMPLE, len(every)), replace=False)
+            table = self.store.embeddings(drawn)
+            self._sample = version, table["seq"].to_numpy(), embedding_of(table)
         _, seq, items = self._sample
         chosen = ~np.isin(seq, proposed)
         if left is not None:
             chosen &= np.isin(seq, left)
         return items[np.flatnonzero(chosen).tolist()] if chosen.any() else None
-
-    def _draw(self) -> tuple[Int64[np.ndarray, " s"], Embedding]:
-        every = self.store.read(["seq"])["seq"].to_numpy()
-        drawn = numpy_stream(0, "others").choice(every, min(SAMPLE, len(every)), replace=False)
-        table = self.store.embeddings(drawn)
-        return table["seq"].to_numpy(), embedding_of(table)
 
 
 def stream(store: Store, score: Score, query: EncodedQuery, request: Request) -> Ranked:

@@ -31,7 +31,13 @@ class Encoder:
     @cached_property
     def model(self) -> Model:
         """The model; an error when there is none, or when the index was made with another."""
-        return self._checked(load(self._existing_folder()))
+        if self.folder is None and self._expected is None:
+            raise ConfigError("model: the index has none. Search it by a vector (a .npy file, a Gaussian, Points).")
+        if self.folder is None:
+            raise ConfigError(f"model: unknown folder of {self._expected}. Open the index with model=... (--model).")
+        if not self.folder.is_dir():
+            raise ConfigError(f"{self.folder}: no model there. Say where it is now with model=... (--model).")
+        return self._checked(load(self.folder))
 
     @cached_property
     def confidence(self) -> Confidence | None:
@@ -45,13 +51,10 @@ class Encoder:
 
     def settings(self) -> Settings:
         """The settings of an index of this model's embeddings."""
-        model = self.model
-        recipe = model.recipe
+        model, recipe = self.model, self.model.recipe
         heads = model.method.heads(recipe.dim)
         if heads.points > 1:
-            raise ConfigError(
-                f"model: must have one point per item to be indexed, got {heads.points}. Use another model."
-            )
+            raise ConfigError(f"model: must have one point per item, got {heads.points}. Use another model.")
         folder = None if self.folder is None else str(self.folder.resolve())
         identity = ModelId(folder, digest(model), recipe.name, recipe.method.kind)
         return Settings(recipe.dim, heads.covariance, model.score().for_single_points(), identity)
@@ -65,15 +68,6 @@ class Encoder:
         unknown = isinstance(model.tokeniser, Vocab) and not model.tokeniser.known(words)
         note = f"the model knows none of these words: {' '.join(words)[:80]}" if unknown else None
         return model.encode_captions([query]), note
-
-    def _existing_folder(self) -> Path:
-        if self.folder is None and self._expected is None:
-            raise ConfigError("model: the index has none. Search it by a vector (a .npy file, a Gaussian, Points).")
-        if self.folder is None:
-            raise ConfigError(f"model: unknown folder of {self._expected}. Open the index with model=... (--model).")
-        if not self.folder.is_dir():
-            raise ConfigError(f"{self.folder}: no model there. Say where it is now with model=... (--model).")
-        return self.folder
 
     def _checked(self, model: Model) -> Model:
         if self._expected is not None and (other := digest(model)) != self._expected.digest:

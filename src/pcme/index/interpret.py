@@ -56,7 +56,7 @@ class Interpreter:
                 uncertainty=None if ranked.uncertainty is None else float(ranked.uncertainty[n]),
                 path=rows[name]["path"],
                 text=rows[name]["text"],
-                metadata=_metadata(rows[name]),
+                metadata={key: x for key, x in rows[name].items() if x is not None and key not in RESERVED},
             )
             for n, name in enumerate(ranked.ids)
             if name in rows
@@ -75,29 +75,21 @@ class Interpreter:
         return self.confidence.answerable(best_p, gallery=searched)
 
     def _query_info(self, query: EncodedQuery, ranked: Ranked, p: Float64[np.ndarray, " k"] | None) -> QueryInfo:
+        uncertainty, percentile = query.uncertainty(), None
         if p is None:
-            return QueryInfo(query.uncertainty(), None, None, None, query.note)
+            return QueryInfo(uncertainty, None, None, None, query.note)
+        if self.confidence is not None and uncertainty is not None and query.side is not None:
+            percentile = float(self.confidence.percentile(uncertainty, side=query.side))
         expected = ranked.expected_matches(lambda scores: self._probability(query, scores))
         best_p = float(p[0]) if len(p) else 0.0
         answerable = query.note is None and self.answerable(best_p, ranked.searched)
-        return QueryInfo(query.uncertainty(), self._percentile(query), expected, answerable, query.note)
+        return QueryInfo(uncertainty, percentile, expected, answerable, query.note)
 
     def _probability(self, query: EncodedQuery, scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
         """Calibrated where possible; the parts of a combination have been calibrated before."""
         if self.confidence is None or query.combined is not None:
             return _raw(scores)
         return self.confidence.probability(scores)
-
-    def _percentile(self, query: EncodedQuery) -> float | None:
-        uncertainty = query.uncertainty()
-        if self.confidence is None or uncertainty is None or query.side is None:
-            return None
-        return float(self.confidence.percentile(uncertainty, side=query.side))
-
-
-def _metadata(row: Mapping[str, object]) -> dict[str, object]:
-    """The columns of a row that are metadata and have a value."""
-    return {name: value for name, value in row.items() if value is not None and name not in RESERVED}
 
 
 def _raw(scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:

@@ -142,9 +142,8 @@ class QueryEncoder:
             return EncodedQuery(self._fit(embedding), side="captions", note=note)
         if isinstance(query, Path | Image.Image):
             return EncodedQuery(self._fit(self.encoder.model.encode_images([query])), side="images")
-        raise ConfigError(
-            f"query: must be text, a Path, a PIL image, an embedding or a combination, got {type(query).__name__}."
-        )
+        kind_given = type(query).__name__
+        raise ConfigError(f"query: must be text, a Path, a PIL image, an embedding or a combination, got {kind_given}.")
 
     def _fit(self, query: Embedding) -> Embedding:
         if len(query) != 1:

@@ -131,9 +131,7 @@ def read_metadata(path: Path) -> pa.Table:
         raise FormatError(f"{path}: cannot be read ({error}).") from error
     names = table.column_names
     if names.count("id") != 1:
-        raise FormatError(
-            f'{path}: needs one column "id", got {", ".join(names)}. Rename the column of the ids to "id".'
-        )
+        raise FormatError(f'{path}: needs one column "id", got {", ".join(names)}. Rename the column of the ids.')
     try:
         checked_names(name for name in names if name != "id")
     except ConfigError as error:
@@ -177,14 +175,11 @@ def _annotated(sources: list[Source], metadata: Metadata, ids: Sequence[str] | N
         return sources
     if len(sources) != 1:
         raise ConfigError(
-            f"ids and metadata: must be those of one folder, file or split, got {len(sources)}. Add each with its own."
+            f"ids and metadata: must be those of one folder, file or split, got {len(sources)}. Add each."
         )
     (source,) = sources
     if not isinstance(source, Embeddings | Images | Captions):
-        raise ConfigError(
-            "ids and metadata: a file of vectors has its own. Write them to columns of a Parquet file, or give the "
-            "vectors as Points or a Gaussian."
-        )
+        raise ConfigError("ids and metadata: a file of vectors has its own. Write them to columns of a Parquet file.")
     count = len(source.ids)
     if ids is not None and len(ids) != count:
         raise DataError(f"ids: must be one per item ({count:,}), got {len(ids):,}.")
@@ -205,9 +200,7 @@ def _require_no_parts(where: str, what: str, splits: Sequence[str], kinds: Seque
     if splits:
         raise ConfigError(f'{where}: has no split "{splits[0]}", it is {what}, not a dataset. Leave --split out.')
     if "image" not in kinds:
-        raise ConfigError(
-            f"{where}: has no captions, it is {what}. Leave --kind out, or put those of a.jpg into a.txt."
-        )
+        raise ConfigError(f"{where}: has no captions, it is {what}. Leave --kind out, or put captions into a.txt.")
 
 
 def _of_dataset(dataset: Dataset, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems) -> list[Source]:

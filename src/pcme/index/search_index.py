@@ -78,7 +78,13 @@ class SearchIndex:
         if model is not None and own:
             names = ", ".join(own)
             raise ConfigError(f"{names}: decided by the model, got both. Leave out {names}, or the model.")
-        settings = encoder.settings() if model is not None else _settings(dim, score, spread)
+        if model is not None:
+            settings = encoder.settings()
+        elif dim is None:
+            raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
+        else:
+            known = score if isinstance(score, Score) else scores.create(score or "mean")
+            settings = Settings(dim, spread or "none", known)
         ann = settings.score.ann(settings.dim)
         store = Store.create(str(path), schema(settings, ann.width if ann else None, columns or {}))
         return cls(store, settings, encoder)
@@ -218,13 +224,6 @@ class SearchIndex:
     def load(self) -> None:
         """Load all embeddings into memory, as a server does once: later searches are faster."""
         self._finder.load()
-
-
-def _settings(dim: int | None, score: Score | str | None, spread: Spread | None) -> Settings:
-    """The settings of an index without a model."""
-    if dim is None:
-        raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
-    return Settings(dim, spread or "none", score if isinstance(score, Score) else scores.create(score or "mean"))
 
 
 def _clause(where: str | None, kind: Kind | None) -> str | None:

@@ -71,12 +71,10 @@ class Settings:
         require("dim", self.dim >= 1, "at least 1", self.dim)
         if self.spread != "none" and self.score.positional:
             raise ConfigError(
-                f'score "{name}": cannot rank an index, its samples belong to a position. Use a closed form, as "csd".'
+                f'score "{name}": ranks by samples, which belong to a position. Use a closed form, as "csd".'
             )
         if self.spread == "none" and self.score.max_points == 0:
-            raise ConfigError(
-                f'score "{name}": compares spreads, and points have none. Use "mean", or give the items a log_sigma.'
-            )
+            raise ConfigError(f'score "{name}": compares spreads, points have none. Use "mean", or give a log_sigma.')
 
     @property
     def sigmas(self) -> int:

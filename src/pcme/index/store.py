@@ -126,8 +126,9 @@ class Store:
                 self.refresh()
                 yield
         except Timeout as error:
+            seconds = f"{WAIT:.0f} s"
             raise DataError(
-                f"{self.uri}: locked by another writer for more than {WAIT:.0f} s. Wait, or stop it."
+                f"{self.uri}: locked by another writer for more than {seconds}. Wait, or stop it."
             ) from error
         except PermissionError as error:
             raise ConfigError(f"{self.uri}: cannot be written, {error.strerror}. Check the permissions.") from error

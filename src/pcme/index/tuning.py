@@ -42,11 +42,12 @@ TIMED = 30
 
 @dataclass(frozen=True)
 class Trial:
-    """The recall of an effort, and its time per query once encoded."""
+    """The recall of an effort, and its speed."""
 
     effort: Effort
     recall: float
     milliseconds: float
+    """The median time per query, once encoded."""
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,11 @@ class Writer:
         """The ids that the index has already; an error where it must not have one."""
         require_distinct(sources)
         self.store.refresh()
+        model = self.settings.model
         for source in sources:
-            self._require_same_model(source)
+            if model is not None and source.model not in (None, model.digest):
+                name, other = next(iter(source.ids), ""), (source.model or "")[:12]
+                raise FormatError(f'"{name}": embedded by another model, got digest {other}. Embed it with {model}.')
         present: set[str] = set()
         for source, indices in chunks(sources):
             rows = self.store.with_ids([source.ids[n] for n in indices], ["kind", "path", "text"]).to_pylist()
@@ -78,12 +81,6 @@ class Writer:
                 self._require_same_items(source, indices, stored)
             present |= stored.keys()
         return present
-
-    def _require_same_model(self, source: Source) -> None:
-        model, other = self.settings.model, source.model
-        if model is not None and other is not None and other != model.digest:
-            name = next(iter(source.ids), "")
-            raise FormatError(f'"{name}": embedded by another model, got digest {other[:12]}. Embed it with {model}.')
 
     def _require_same_items(self, source: Source, indices: Sequence[int], stored: Mapping[str, Origin]) -> None:
         """Refuse an id that the index has for another item; of files of vectors without paths the numbers decide."""

@@ -101,9 +101,7 @@ def fit_curve(counted: Histogram, method: str = "isotonic") -> Curve:
     require_known("method", method, METHODS)
     matching, pairs = int(counted.true.sum()), int(counted.count.sum())
     if not 0 < matching < pairs:
-        raise DataError(
-            f"pairs: matching and others are needed, got {matching:,} matching of {pairs:,}. Give a larger split."
-        )
+        raise DataError(f"pairs: matching and others are needed, got {matching:,} of {pairs:,}. Give a larger split.")
     line = _platt(counted)
     return line if method == "platt" else _isotonic(counted, line.slope)
 

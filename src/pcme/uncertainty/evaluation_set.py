@@ -56,9 +56,7 @@ def log_probabilities(
 ) -> Iterator[tuple[slice, Float64[np.ndarray, "q g"], Bool[np.ndarray, "q g"]]]:
     """Yield (rows of captions, their log p with every image, which pairs match), in blocks."""
     if not score.is_log_probability:
-        raise ConfigError(
-            f"score: must be a match probability, got {score.name}. Train with pcme, pcme-overlap, pcme-mu or pcme++."
-        )
+        raise ConfigError(f"score: must be a match probability, got {score.name}. Train with pcme, pcme-mu or pcme++.")
     for rows, block in score.blocks(pairs.captions, pairs.images, memory_limit=BLOCK_BYTES):
         yield rows, np.asarray(block, np.float64), pairs.matches.dense(rows)
 

@@ -1,7 +1,6 @@
 """Perturbation: σ of items whose pixels or words are erased. Paper: §4.4, Fig. 7."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -39,13 +38,11 @@ def delete_words(words: Words, generator: np.random.Generator, ratio: float) -> 
     return [word for position, word in enumerate(words) if position not in gone]
 
 
-WORDS: Mapping[str, Callable[[Words, np.random.Generator, float], list[str]]] = MappingProxyType(
-    {
-        "replaced": erase_words,
-        "deleted": delete_words,
-        "appended": lambda words, generator, ratio: append_unknown(words, ratio=ratio),
-    }
-)
+WORDS: Mapping[str, Callable[[Words, np.random.Generator, float], list[str]]] = {
+    "replaced": erase_words,
+    "deleted": delete_words,
+    "appended": lambda words, generator, ratio: append_unknown(words, ratio=ratio),
+}
 """Perturbations of a caption: a share of its words becomes `<unk>`, or is deleted, or so many `<unk>`s are appended.
 Paper: Fig. 7, and §F.1 for the last."""
 

@@ -46,11 +46,10 @@ class Separation:
 
 @dataclass(frozen=True)
 class Risk:
-    """The risk of the answers when the least sure queries are refused."""
+    """The risk of the answers when the least sure queries are refused; `area` is AURC, its mean over all coverages."""
 
     curve: RiskCoverage
     area: float
-    """AURC, the mean of the risk over all coverages."""
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,8 @@ class RiskCoverage:
         """The threshold that answers the most queries at no more than this risk."""
         able = np.flatnonzero(np.asarray(self.risk) <= checked_share(risk, "max_risk"))
         if not len(able):
-            least = min(self.risk)
-            raise ConfigError(
-                f"max_risk: must be at least {least:.3g}, got {risk:g}. Allow more, or improve the model."
-            )
+            least = f"{min(self.risk):.3g}"
+            raise ConfigError(f"max_risk: must be at least {least}, got {risk:g}. Allow more, or improve the model.")
         return self._threshold(int(able[-1]) + 1)
 
     def _threshold(self, percent: int) -> Threshold:
