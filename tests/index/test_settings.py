@@ -24,11 +24,6 @@ def test_points_among_gaussians_have_no_spread(fifty):
         assert index.search(query, k=1).ids == ["point"]  # as near as 00000, and narrower
 
 
-def test_points_have_no_density(tmp_path):
-    with pytest.raises(ConfigError, match="points have none"):
-        SearchIndex.create(tmp_path / "other", dim=4, score="overlap")
-
-
 @pytest.mark.parametrize(
     ("items", "error", "message"),
     [
@@ -85,13 +80,15 @@ def test_a_score_that_divides_by_sigma_is_refused_points(tmp_path, name):
         drawn(tmp_path / "index", score=name)[0].add(POINT, ids=["point"])
 
 
-def test_a_score_must_be_registered():
+def test_a_score_must_be_registered_and_fit_the_spread():
     class Nameless(Score):
         def pairs(self, queries, gallery):
             return queries.mean.sum(-1)
 
     with pytest.raises(ConfigError, match=r"Nameless.*register"):
         Settings(4, "diagonal", Nameless())
+    with pytest.raises(ConfigError, match="points have none"):
+        Settings(4, "none", scores.create("overlap"))
     with pytest.raises(FormatError, match=r"here.*taxicab.*plugin"):
         Settings.from_json(settings("csd").to_json().replace('"csd"', '"taxicab"'), "here")
 

@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 
 from pcme import SearchIndex
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.errors import DataError
 from pcme.index import store
 from tests.helpers import random_gaussians
 from tests.index import forking
@@ -53,22 +53,12 @@ def test_a_disk_that_takes_no_more_leaves_the_index_as_it_was(fifty):
     index, items = fifty
     before = index.search(items[0], k=50).ids
     (error,) = forking.rest(forking.start(forking.fill, index.path)[1])
-    assert error.startswith("FormatError: ")
-    assert "could not add" in error
-    assert "Free space" in error
+    assert all(part in error for part in ("FormatError: ", "could not add", "Free space"))
     again = SearchIndex.open(index.path)
     assert (len(again), again.verify().ok, again.search(items[0], k=50).ids) == (50, True, before)
     again.add(random_gaussians(1, 4, seed=5), ids=["after"])
     again.compact()
     assert len(again) == 51
-
-
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises((FormatError, ConfigError), match="file"):
-        drawn(tmp_path / "file" / "index", 1)
-    with pytest.raises(ConfigError, match="exists already"):
-        drawn(tmp_path / "file", 1)
 
 
 def test_an_object_store_s_uri_will_do():

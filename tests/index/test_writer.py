@@ -4,7 +4,7 @@ import pytest
 
 from pcme.errors import ConfigError, DataError
 from tests.helpers import random_gaussians
-from tests.index.worlds import drawn, names
+from tests.index.worlds import drawn
 
 
 @pytest.mark.parametrize("name", ["", " ", "a`b", "a.b", "a\nb", "_a", "id", "path", "text", "kind", "seq", "mean"])
@@ -31,12 +31,6 @@ def test_values_that_do_not_fit_leave_no_column_behind(fifty):
     assert index.search(items[0], where="colour = 'red'")[0].metadata == {"number": 7, "colour": "red"}
     index.add(items[:1], {}, ids=["newer"])  # no metadata at all
     assert index.verify().ok
-
-
-def test_adding_twice_changes_nothing(fifty):
-    index, items = fifty
-    again = index.add(items, ids=names(50))
-    assert (again.added, again.replaced, again.present, len(index)) == (0, 0, 50, 50)
 
 
 def test_replacing(fifty):

@@ -25,36 +25,31 @@ def histogram(x, truth):
     return counted
 
 
-def pooled(points):
-    """[(x, matching, pairs)] pooled by looking again and again for a pair out of order."""
-    pools = [list(point) for point in points]
+def merged(pools):
+    """One pool [x, matching, pairs] of several."""
+    pairs = sum(n for *_, n in pools)
+    return [sum(x * n for x, _, n in pools) / pairs, sum(k for _, k, _ in pools), pairs]
+
+
+def pooled(pools):
+    """Pools in order, by looking again and again for a pair out of order."""
     while True:
         rates = [matching / pairs for _, matching, pairs in pools]
         wrong = [i for i in range(len(pools) - 1) if rates[i] >= rates[i + 1]]
         if not wrong:
             return pools
-        first = wrong[0]
-        (x, k, n), (y, j, m) = pools[first], pools.pop(first + 1)
-        pools[first] = [(x * n + y * m) / (n + m), k + j, n + m]
+        pools[wrong[0] : wrong[0] + 2] = [merged(pools[wrong[0] : wrong[0] + 2])]
 
 
 def joined(pools):
-    """Pools taken together from the left until each has ten of either kind."""
-    done, open_ = [], None
-    for x, k, n in pools:
-        open_ = [x, k, n] if open_ is None else [
-            (open_[0] * open_[2] + x * n) / (open_[2] + n), open_[1] + k, open_[2] + n
-        ]  # fmt: skip
-        if min(open_[1], open_[2] - open_[1]) >= AT_LEAST:
-            done.append(open_)
-            open_ = None
-    if open_ is not None:
-        x, k, n = open_
-        if not done:
-            return [open_]
-        y, j, m = done.pop()
-        done.append([(x * n + y * m) / (n + m), k + j, n + m])
-    return done
+    """Pools taken together from the left until each has ten of either kind; the rest joins the last."""
+    done, rest = [], []
+    for pool in pools:
+        rest.append(pool)
+        _, matching, pairs = merged(rest)
+        if min(matching, pairs - matching) >= AT_LEAST:
+            done, rest = [*done, merged(rest)], []
+    return [*done[:-1], merged([*done[-1:], *rest])]
 
 
 @given(st.integers(0, 10_000), st.integers(2, 40))

@@ -46,7 +46,7 @@ def test_beliefs(judgement):
 
 
 def test_calibration_helps_on_captions_that_it_has_not_seen(judgement):
-    report, *_ = judgement
+    report = judgement[0]
     assert report.calibrated.error < report.raw.error
     assert report.calibrated.log_loss < report.raw.log_loss
     assert abs(report.expected - 1) < abs(report.raw_expected - 1)

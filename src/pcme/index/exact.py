@@ -58,9 +58,7 @@ class InMemory:
 
     def _rows(self, where: str | None) -> RowNumbers | None:
         """The rows that a filter leaves, ascending; None: all."""
-        if where is None:
-            return None
-        return self.resident.rows_of(self.store.read(["seq"], where)["seq"].to_numpy())
+        return None if where is None else self.resident.rows_of(self.store.read(["seq"], where)["seq"].to_numpy())
 
     def _scan(self, queries: Embedding, k: int, rows: RowNumbers | None) -> list[Ranked]:
         tops = self.scan.top(queries, k, rows)

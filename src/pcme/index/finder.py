@@ -22,6 +22,8 @@ MEMORY_LIMIT = 4 << 30
 RETRIES = 4
 """Times that a search starts over, in the newest version, after a file could not be read."""
 
+Results = tuple[list[Ranked], dict[str, dict[str, Any]]]
+"""The ranked ids of each query, and {id: row} of all items among them."""
 T = TypeVar("T")
 
 
@@ -34,12 +36,10 @@ class Finder:
         self._approximate: tuple[Tuning, Approximate] | None = None
         self._lock = threading.RLock()
 
-    def search(
-        self, queries: list[EncodedQuery], request: Request, exact: bool | None
-    ) -> tuple[list[Ranked], dict[str, dict[str, Any]]]:
-        """The k best for each query in the newest version of the index, and {id: row} of all items among them."""
+    def search(self, queries: list[EncodedQuery], request: Request, exact: bool | None) -> Results:
+        """The k best for each query, in the newest version of the index."""
 
-        def read() -> tuple[list[Ranked], dict[str, dict[str, Any]]]:
+        def read() -> Results:
             self.store.refresh()
             if not self.store.count():
                 raise DataError(f"{self.store.uri}: is empty. Add items first (`pcme index add`).")
@@ -84,24 +84,17 @@ class Finder:
         small = self.store.count() <= SMALL
         if tuning is None or (exact is None and (small or not tuning.worthwhile)):
             return self._exact(queries, request)
-        return [self._search_approximately(query, request, tuning) for query in queries]
+        if self._approximate is None or self._approximate[0] != tuning:  # another may have replaced the vectors
+            self._approximate = tuning, Approximate(self.settings, self.store)
+        approximate, effort = self._approximate[1], tuning.chosen.effort
+        if not len(self.memory.resident):
+            return [approximate.search(query, effort, request) for query in queries]
+        # all is in memory anyway, so the scores come from there
+        proposed = (approximate.propose(query, effort, ["seq"], request)["seq"].to_numpy() for query in queries)
+        return [self.memory.among(query, seq, request) for query, seq in zip(queries, proposed, strict=True)]
 
     def _exact(self, queries: list[EncodedQuery], request: Request) -> list[Ranked]:
         """In memory as far as that goes, or streamed."""
         if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
             return self.memory.search(queries, request)
         return [stream(self.store, self.settings.score, query, request) for query in queries]
-
-    def _search_approximately(self, query: EncodedQuery, request: Request, tuning: Tuning) -> Ranked:
-        """Candidates from the ANN index; their scores from memory, if all is there anyway."""
-        approximate, effort = self._approximate_for(tuning), tuning.chosen.effort
-        if not len(self.memory.resident):
-            return approximate.search(query, effort, request)
-        seq = approximate.propose(query, effort, ["seq"], request)["seq"].to_numpy()
-        return self.memory.among(query, seq, request)
-
-    def _approximate_for(self, tuning: Tuning) -> Approximate:
-        """One per tuning: another tuning may have replaced the vectors."""
-        if self._approximate is None or self._approximate[0] != tuning:
-            self._approximate = tuning, Approximate(self.settings, self.store)
-        return self._approximate[1]

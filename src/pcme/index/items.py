@@ -35,6 +35,8 @@ class Source(ABC):
     metadata: pa.Table | None = None
     chunk: int
     """Items that are embedded and written at once."""
+    model: str | None = None
+    """The digest of the model that made these embeddings, where that is known."""
 
     @abstractmethod
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
@@ -43,11 +45,6 @@ class Source(ABC):
     @abstractmethod
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """The origins of these items, known before they are embedded."""
-
-    @property
-    def model(self) -> str | None:
-        """The digest of the model that made these embeddings, where that is known."""
-        return None
 
     def _rows(self, indices: Sequence[int], embedding: Embedding) -> Rows:
         metadata = None if self.metadata is None else self.metadata.take(list(indices))

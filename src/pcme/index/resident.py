@@ -97,9 +97,16 @@ class Resident:
         self.stable = len(self)
         if not remaining.all():
             self.remove(remaining)
-        if fresh:
-            self.reserve(len(self) + fresh)
-            self._read(store, newest)
+        if not fresh:
+            return
+        self.reserve(len(self) + fresh)
+        begin = len(self)
+        for table in store.batches(store.embedding_columns, f"seq > {newest}"):
+            self.put(embedding_of(table), table["id"].to_pylist(), table["seq"].to_numpy())
+        order = np.argsort(self._known_seq[begin:], kind="stable")
+        if (order[1:] < order[:-1]).any():  # the engine gives rows in the order of its fragments
+            self._move(begin, begin + order)
+            self.ids[begin:] = [self.ids[begin + n] for n in order.tolist()]
 
     def remove(self, remaining: Bool[np.ndarray, " n"]) -> None:
         """Move the remaining rows up, block by block: no second copy of all."""
@@ -126,16 +133,6 @@ class Resident:
             self._log_sigma[to] = torch.from_numpy(log_sigma)
         self._seq.numpy()[to] = seq  # which torch may not take over: it can be read-only
         self.ids += ids
-
-    def _read(self, store: Store, newest: int) -> None:
-        """Read rows after `newest`; the engine gives them in the order of its fragments."""
-        begin = len(self)
-        for table in store.batches(store.embedding_columns, f"seq > {newest}"):
-            self.put(embedding_of(table), table["id"].to_pylist(), table["seq"].to_numpy())
-        order = np.argsort(self._known_seq[begin:], kind="stable")
-        if (order[1:] < order[:-1]).any():  # fragments were merged in another order
-            self._move(begin, begin + order)
-            self.ids[begin:] = [self.ids[begin + n] for n in order.tolist()]
 
     def _move(self, start: int, rows: Int64[np.ndarray, " m"]) -> None:
         """Copy these rows to those from `start` on, but for their ids."""

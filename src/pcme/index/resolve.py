@@ -22,12 +22,12 @@ from pcme.data.records import IMAGE_SUFFIXES
 from pcme.data.sources import Files
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.arrow_files import first_present, open_parquet, with_columns, without_row_numbers
+from pcme.index.arrow_files import with_columns, without_row_numbers
 from pcme.index.encoder import Encoder, ImageLike
 from pcme.index.items import Captions, Embeddings, ImageList, Images, Source, captions_of, images_below, images_of
 from pcme.index.queries import Query
 from pcme.index.rows import Kind, Metadata, checked_names, metadata_table
-from pcme.index.vector_files import MEANS, NumpyVectors, is_vectors, vector_sources
+from pcme.index.vector_files import NumpyVectors, is_vectors, vector_sources
 
 Items: TypeAlias = str | Path | Sequence[ImageLike] | Embedding | CaptionDataset | Source | Sequence[Source]
 """A path or a dataset's name, images or captions, embeddings, a split of a dataset, sources."""
@@ -81,7 +81,7 @@ def _parse(where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: P
         _require_no_parts(where, "a file of captions", splits)
         texts = read_queries(path)
         return [Captions(texts, [f"{path}:{n}" for n in range(1, len(texts) + 1)])]
-    if is_vectors(path) and (path.suffix != ".parquet" or _has_vectors(path)):
+    if is_vectors(path):
         _require_no_parts(where, "vectors", splits)
         return vector_sources(path, kinds[0])
     try:
@@ -228,7 +228,3 @@ def _sidecar_captions(dataset: Sidecar, split: str, problems: Problems) -> Sourc
     names = [f"{root.name}/{loaded.images.id(n)}" for n in range(len(loaded.images))]
     ids = tuple(f"{root.name}/{name}" for name in loaded.caption_ids)
     return captions_of(replace(loaded, images=Files(root.parent, names), caption_ids=ids))
-
-
-def _has_vectors(path: Path) -> bool:
-    return first_present(MEANS, open_parquet(path).schema_arrow.names) is not None

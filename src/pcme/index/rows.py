@@ -92,12 +92,9 @@ Texts = list[str | None] | None
 
 
 def origins_of(kinds: Sequence[Kind], paths: Texts, texts: Texts) -> list[Origin]:
-    """The origins of items; one object per kind where vectors alone are given."""
-    if paths is None and texts is None:
-        bare = {kind: Origin(kind, None, None) for kind in set(kinds)}
-        return [bare[kind] for kind in kinds]
+    """The origins of items."""
     nothing = [None] * len(kinds)
-    return [Origin(*facts) for facts in zip(kinds, paths or nothing, texts or nothing, strict=True)]
+    return list(map(Origin, kinds, paths or nothing, texts or nothing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +107,6 @@ class Rows:
     metadata: pa.Table | None = None
 
     def __post_init__(self) -> None:
-        for name in ("origins", "embedding", "metadata"):
-            if (value := getattr(self, name)) is not None and len(value) != len(self.ids):
-                raise DataError(f"{name}: must be one per id ({len(self.ids):,}), got {len(value):,}.")
-        checked_ids(self.ids)
         if self.metadata is not None:
             checked_names(self.metadata.column_names)
 

@@ -93,10 +93,7 @@ class SearchIndex:
     def open(
         cls, path: str | Path, model: Model | str | Path | None = None, *, confidence: Confidence | None = None
     ) -> "SearchIndex":
-        """Open the index at `path`, with the model it remembers unless another place is given.
-
-        A model is loaded when it is first needed, and refused if the index was not made with it.
-        """
+        """Open the index at `path`, with the model it remembers or `model`; another than its own is refused."""
         store = Store.open(str(path))
         settings = Settings.from_json((store.schema.metadata or {}).get(b"pcme", b""), str(path))
         if model is None and settings.model is not None:

@@ -232,21 +232,19 @@ class Store:
                 yield
         except FormatError as error:
             cause = error.__cause__
-            if where is None or cause is None or not _is_of_filter(cause):
+            # the engine did not understand the filter, or cannot compute it for some row (1/0)
+            if where is None or not (isinstance(cause, ValueError) or "Divide by zero" in str(cause)):
                 raise
-            raise self._bad_filter(where, cause) from error
+            known = ", ".join(name for name in self.schema.names if name not in INTERNAL)
+            reason = SOURCE.split(str(cause), maxsplit=1)[0].removeprefix("Invalid input, ")
+            reason = reason.partition(" Valid fields are")[0].rstrip(".")
+            raise ConfigError(
+                f"filter: cannot be used, {reason}, got {where!r}. Use the columns {known} (docs/guide/search.md)."
+            ) from error
 
     def _select(self, columns: Sequence[str], where: str | None = None) -> Any:  # noqa: ANN401
         query = self.table.search().select(list(columns))
         return query if where is None else query.where(bracketed(where))
-
-    def _bad_filter(self, where: str, error: BaseException) -> ConfigError:
-        known = ", ".join(name for name in self.schema.names if name not in INTERNAL)
-        reason = SOURCE.split(str(error), maxsplit=1)[0].removeprefix("Invalid input, ")
-        reason = reason.partition(" Valid fields are")[0].rstrip(".")
-        return ConfigError(
-            f"filter: cannot be used, {reason}, got {where!r}. Use the columns {known} (syntax: docs/guide/search.md)."
-        )
 
 
 def bracketed(where: str | None) -> str | None:
@@ -257,8 +255,3 @@ def bracketed(where: str | None) -> str | None:
 def _id_clauses(ids: Sequence[str]) -> Iterator[str]:
     for start in range(0, len(ids), LISTED):
         yield f"id IN ({', '.join(map(quoted, ids[start : start + LISTED]))})"
-
-
-def _is_of_filter(error: BaseException) -> bool:
-    """Whether the engine did not understand a filter, or cannot compute it for some row (1/0)."""
-    return isinstance(error, ValueError) or "Divide by zero" in str(error)

@@ -168,11 +168,7 @@ def _sample(store: Store, count: int, where: str | None = None) -> Embedding:
 
 
 def _trials(
-    approximate: Approximate,
-    queries: Sequence[EncodedQuery],
-    truth: Sequence[Sequence[str]],
-    target: float,
-    progress: Progress,
+    approximate: Approximate, queries: list[EncodedQuery], truth: list[list[str]], target: float, progress: Progress
 ) -> list[Trial]:
     """For every length of shortlist the fewest probes that reach the target, timed; where none does, the nearest.
 
@@ -200,7 +196,7 @@ def _trials(
 
 
 def _recalls(
-    approximate: Approximate, queries: Sequence[EncodedQuery], truth: Sequence[Sequence[str]], probes: int
+    approximate: Approximate, queries: list[EncodedQuery], truth: list[list[str]], probes: int
 ) -> list[list[float]]:
     """For each query, the recall of every length of shortlist."""
     recalls = []

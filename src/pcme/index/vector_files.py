@@ -33,7 +33,6 @@ T = TypeVar("T", pa.Table, np.ndarray)
 
 MODEL = b"pcme.model"
 """The key of the model's digest in the metadata of a Parquet file's schema."""
-
 LOG_SIGMA = ".log_sigma.npy"
 """The suffix of a file that holds log σ of the vectors in the file without it."""
 MEANS = ("mean", "embedding", "vector")
@@ -45,8 +44,10 @@ KINDS: dict[str, Kind] = {"img_emb": "image", "text_emb": "caption"}
 
 
 def is_vectors(path: Path) -> bool:
-    """Whether a file or folder holds vectors, judged by names alone."""
-    return path.suffix in (".npy", ".parquet") or any((path / name).is_dir() for name in KINDS)
+    """Whether a file or folder holds vectors: a Parquet file by its columns, others by their names."""
+    if path.suffix == ".parquet":
+        return first_present(MEANS, open_parquet(path).schema_arrow.names) is not None
+    return path.suffix == ".npy" or any((path / name).is_dir() for name in KINDS)
 
 
 def vector_sources(path: Path, kind: Kind = "image") -> list[Source]:
@@ -172,7 +173,7 @@ class ParquetVectors(Source):
         return self._origins(self._read(indices, columns))
 
     @property
-    def model(self) -> str | None:
+    def model(self) -> str | None:  # type: ignore[override]
         """The digest that `pcme embed` noted."""
         digest: bytes | None = (self._file.schema_arrow.metadata or {}).get(MODEL)
         return None if digest is None else digest.decode()

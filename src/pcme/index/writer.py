@@ -45,10 +45,7 @@ class Writer:
     encoder: Encoder
 
     def add(self, sources: Sequence[Source], on_conflict: OnConflict, problems: Problems, progress: Progress) -> Added:
-        """Add new items, once it is clear that no id belongs to another item.
-
-        `progress` counts items that are stored for good.
-        """
+        """Add new items, once it is clear that no id belongs to another; `progress` counts items stored for good."""
         require_known("on_conflict", on_conflict, get_args(OnConflict))
         present = self._present_ids(sources, on_conflict)
         outcome, done, total = Added(), 0, sum(len(source.ids) for source in sources)

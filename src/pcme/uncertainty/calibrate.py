@@ -1,8 +1,4 @@
-"""`pcme calibrate`: fit a model's confidence on a held-out split, and assess it by halves.
-
-The report is of a fit on half of the classes (or images), assessed on the other half. The returned confidence is fitted
-on both.
-"""
+"""`pcme calibrate`: fit a model's confidence on a held-out split, and assess a fit on half of it by the other half."""
 
 from dataclasses import dataclass
 from functools import partial

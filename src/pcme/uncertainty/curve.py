@@ -19,13 +19,10 @@ from pcme.errors import DataError, ShapeError
 from pcme.uncertainty.statistics import Binned
 
 METHODS = ("isotonic", "platt")
-
 LOW, HIGH = -64.0, 32.0
 """Log-odds are clipped to these: no probability that matters lies outside."""
-
 PER_UNIT = 32
 """Bins of the histogram per unit of log-odds: within one, p differs by 3 % of itself."""
-
 AT_LEAST = 10
 """The least number of matching pairs, and of others, per knot."""
 

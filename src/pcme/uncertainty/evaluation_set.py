@@ -15,7 +15,6 @@ from pcme.scores.base import Score
 
 BLOCK_BYTES = 64 * 2**20
 """Memory for the temporaries of one block of pairs."""
-
 LEAST_CLASSES = 4
 """With fewer classes a split is divided by images."""
 

@@ -17,10 +17,8 @@ from pcme.uncertainty.risk_coverage import risk_coverage
 
 FALSE_ALARM = 0.1
 """The default share of queries without a match that are answered all the same."""
-
 DOUBLINGS = 2
-"""The growth of the best wrong hit is measured on a quarter of the items, half of them, and all;
-among fewer it is too bad to tell how it continues."""
+"""Growth is measured on this many halvings of the gallery too; among fewer items it is too bad to tell."""
 
 
 @dataclass

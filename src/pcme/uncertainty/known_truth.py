@@ -1,7 +1,4 @@
-"""A model against the exact truth, where every match is known (Aviary).
-
-Paper: §4.2 (R-Precision), §4.4 (uncertainty; Fig. 6 and 7), with exact truth in place of labels.
-"""
+"""A model against the exact truth, where every match is known (Aviary). Paper: §4.2, §4.4; Fig. 6 and 7."""
 
 import numpy as np
 from jaxtyping import Float64

@@ -18,7 +18,6 @@ from pcme.uncertainty.sigma import mean_log_sigma
 
 RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Shares of pixels or words that are erased."""
-
 BATCH = 256
 """Captions embedded at a time."""
 
@@ -72,10 +71,7 @@ def perturbed_captions(
     *,
     progress: Progress = silent,
 ) -> Float64[np.ndarray, "n r"]:
-    """Mean log σ of captions under one of WORDS at each of RATIOS.
-
-    Words that are erased at one ratio are erased at all larger ones: a caption has one stream.
-    """
+    """Mean log σ of captions under one of WORDS at each of RATIOS; what one ratio erases, all larger ones erase."""
     require_known("perturbation", perturbation, tuple(WORDS))
     perturb, sentences = WORDS[perturbation], [model.tokeniser.split(dataset.captions[i]) for i in captions.tolist()]
 

@@ -9,7 +9,6 @@ from pcme.errors import DataError
 
 STEPS = 400
 """Equal steps of the share: quantiles lie a quarter of a percent apart."""
-
 Quantiles = tuple[float, ...]
 """The values at equal steps of the share, from the least to the greatest."""
 

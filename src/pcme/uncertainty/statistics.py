@@ -1,7 +1,4 @@
-"""Statistics of a confidence: calibration error, separation (AUROC), rank correlation.
-
-Paper: §4.4 shows plots of these; here they are numbers.
-"""
+"""Statistics of a confidence: calibration error, separation (AUROC), rank correlation. Paper: §4.4."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
