@@ -47,7 +47,7 @@ def test_percentiles_are_of_their_side():
 def test_answerable_takes_the_size_into_account():
     confidence = some_confidence()
     best = confidence.presence.threshold() + 1e-6
-    answers = [confidence.answerable(best, **given) for given in ({}, {"gallery": 100}, {"gallery": 10_000})]
+    answers = [confidence.answerable(best, **options) for options in ({}, {"gallery": 100}, {"gallery": 10_000})]
     assert answers == [True, True, False]
     assert not confidence.answerable(best, false_alarm=0.01)
     assert confidence.false_alarm(best, gallery=10_000) > 0.5

@@ -45,7 +45,7 @@ def test_classes_stay_together():
     dataset = Aviary(val_species=7, val_images=3, captions_per_image=2).load("val")
     first, second = divided(dataset)
     species = [set(dataset.classes.values[numbers(half.images)]) for half in (first, second)]
-    assert [len(found) for found in species] == [3, 4]
+    assert [len(names) for names in species] == [3, 4]
     assert not species[0] & species[1]
     for half in (first, second):
         rows, columns = numbers(half.captions), numbers(half.images)

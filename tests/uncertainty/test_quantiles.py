@@ -27,8 +27,8 @@ def test_shares_are_those_of_the_numbers():
 
 @given(numbers, st.floats(0, 1))
 def test_values_lie_within_the_numbers(values, share):
-    found = value_at(quantiles(values), share)
-    assert values.min() - 1e-6 <= found <= values.max() + 1e-6
+    value = value_at(quantiles(values), share)
+    assert values.min() - 1e-6 <= value <= values.max() + 1e-6
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def part(captions=60, images=24, *, seed=0, dim=2):
     """Captions near images of a few kinds; a caption matches all images of its kind."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 6, images)
-    asked = kinds[rng.integers(0, images, captions)]
+    wanted = kinds[rng.integers(0, images, captions)]
     centres = 1.5 * rng.normal(size=(6, dim))
 
     def around(which, spread):
@@ -24,8 +24,8 @@ def part(captions=60, images=24, *, seed=0, dim=2):
         log_sigma = rng.normal(-1.5, 0.3, (len(which), dim))
         return Gaussian(torch.tensor(mean).float(), torch.tensor(log_sigma).float())
 
-    matches = Matches.from_classes(asked, kinds)
-    return EvaluationSet("toy/val", around(asked, 0.4), around(kinds, 0.4), matches)
+    matches = Matches.from_classes(wanted, kinds)
+    return EvaluationSet("toy/val", around(wanted, 0.4), around(kinds, 0.4), matches)
 
 
 def some_confidence(**changes):

@@ -82,10 +82,10 @@ class Hits:
 
     def record(self) -> dict[str, object]:
         """The JSON that `pcme search --json` prints."""
-        hit = ("rank", "id", "kind", "path", "text", "match_probability", "uncertainty", "metadata")
+        names = ("rank", "id", "kind", "path", "text", "match_probability", "uncertainty", "metadata")
         return {
             "query": asdict(self.query),
-            "hits": [{name: _plain(getattr(one, name)) for name in hit} for one in self.hits],
+            "hits": [{name: _plain(getattr(hit, name)) for name in names} for hit in self.hits],
             "searched": self.searched,
             "calibrated": self.calibrated,
             "exact": self.exact,

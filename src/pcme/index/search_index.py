@@ -74,9 +74,9 @@ class SearchIndex:
         folder).
         """
         encoder = Encoder(model, confidence=confidence)
-        own = {name: value for name, value in (("dim", dim), ("score", score), ("spread", spread)) if value is not None}
-        if model is not None and own:
-            names = ", ".join(own)
+        options = {"dim": dim, "score": score, "spread": spread}
+        if model is not None and (decided := [name for name, value in options.items() if value is not None]):
+            names = ", ".join(decided)
             raise ConfigError(f"{names}: decided by the model, got both. Leave out {names}, or the model.")
         if model is not None:
             settings = encoder.settings()

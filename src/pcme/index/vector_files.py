@@ -130,8 +130,8 @@ class NumpyVectors(Source):
         return None if file is None else self._as_many(open_parquet(file).read(), file)
 
     def _as_many(self, values: T, file: Path) -> T:
-        if (count := len(values)) != (own := len(self._mean)):
-            raise DataError(f"{file}: must have one row per vector of {self.path} ({own:,}), got {count:,}.")
+        if (count := len(values)) != (vectors := len(self._mean)):
+            raise DataError(f"{file}: must have one row per vector of {self.path} ({vectors:,}), got {count:,}.")
         return values
 
     def _texts(self, names: Sequence[str]) -> Texts:

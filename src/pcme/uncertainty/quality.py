@@ -32,6 +32,14 @@ class CalibrationQuality:
 
 
 @dataclass(frozen=True)
+class Risk:
+    """The risk of the answers when the least sure queries are refused; `area` is AURC, its mean over all coverages."""
+
+    curve: RiskCoverage
+    area: float
+
+
+@dataclass(frozen=True)
 class Separation:
     """How well queries with a match are told from queries without one."""
 
@@ -42,14 +50,6 @@ class Separation:
     """The share of queries without a match that are answered."""
     over_half: float
     """The share of queries without a match whose best hit has a probability above one half."""
-
-
-@dataclass(frozen=True)
-class Risk:
-    """The risk of the answers when the least sure queries are refused; `area` is AURC, its mean over all coverages."""
-
-    curve: RiskCoverage
-    area: float
 
 
 @dataclass(frozen=True)

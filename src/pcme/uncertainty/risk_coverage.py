@@ -38,8 +38,8 @@ class RiskCoverage:
 
     def covering(self, coverage: float) -> Threshold:
         """The threshold that answers at least this share of the queries."""
-        percent = max(1, int(np.ceil(PERCENT * checked_share(coverage, "min_coverage") - 1e-9)))
-        return self._threshold(percent)
+        share = checked_share(coverage, "min_coverage")
+        return self._threshold(max(1, int(np.ceil(PERCENT * share - 1e-9))))
 
     def risking(self, risk: float) -> Threshold:
         """The threshold that answers the most queries at no more than this risk."""
