@@ -153,9 +153,8 @@ def tails(fits: Mapping[str, Confidence], model: Model, part: EvaluationSet) -> 
     counted = Histogram()
     for _, log_p, truth in log_probabilities(model.score(), part):
         counted.add(log_p, truth)
-    held = counted.pairs > 0
-    pairs, matching = counted.pairs[held], counted.matching[held]
-    odds = counted.total[held] / pairs
+    pairs, total, matching = counted.filled()
+    odds = total / pairs
     says = {"raw": expit(odds)} | {m: expit(one.curve(odds)) for m, one in fits.items()}
     rows = []
     for low, high in pairwise(EDGES):

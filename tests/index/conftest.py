@@ -4,8 +4,7 @@ import pytest
 
 from pcme import SearchIndex
 from pcme.uncertainty.calibrate import calibrate
-from tests.index.forking import Forker
-from tests.index.worlds import split, untrained
+from tests.index.worlds import drawn, split, untrained
 
 
 @pytest.fixture(scope="session")
@@ -23,13 +22,13 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="session")
 def calibrated(tmp_path_factory):
     """(index of images, confidence) of a model that was calibrated."""
-    folder = tmp_path_factory.mktemp("calibrated")
+    folder, dataset = tmp_path_factory.mktemp("calibrated"), split(images=40)
     untrained().save(folder / "model")
-    found = calibrate(folder / "model", split(images=40))
-    found.confidence.save(folder / "model")
+    confidence = calibrate(folder / "model", dataset).confidence
+    confidence.save(folder / "model")
     index = SearchIndex.create(folder / "index", folder / "model")
-    index.add(split(images=40))
-    return index, found.confidence
+    index.add(dataset)
+    return index, confidence
 
 
 @pytest.fixture
@@ -38,9 +37,15 @@ def index(tmp_path):
     return SearchIndex.create(tmp_path / "index", untrained())
 
 
+@pytest.fixture
+def fifty(tmp_path):
+    """(index, the Gaussians in it), to be changed."""
+    return drawn(tmp_path / "index")
+
+
 @pytest.fixture(scope="session")
-def forker():
-    """A process that forks a writer on demand."""
-    process = Forker()
-    yield process
-    process.close()
+def unchanged(tmp_path_factory):
+    """(index, the Gaussians in it) for what is refused; it stays as it was."""
+    index, items = drawn(tmp_path_factory.mktemp("unchanged") / "index")
+    yield index, items
+    assert (len(index), index.describe().columns, index.verify().ok) == (50, {"number": "int64"}, True)

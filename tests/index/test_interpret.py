@@ -11,15 +11,14 @@ from pcme.errors import ConfigError
 from pcme.index.interpret import Interpreter
 from pcme.scores.combine import all_of
 from pcme.uncertainty.risk_coverage import risk_coverage
-from tests.index.worlds import split, untrained
+from tests.index.worlds import image_ids, split
 
 
 def test_probabilities_are_calibrated_and_keep_their_order(calibrated):
     index, confidence = calibrated
     hits = index.search("a small red bird", k=40)
     assert hits.calibrated
-    scores = np.array([hit.score for hit in hits])
-    p = [hit.match_probability for hit in hits]
+    scores, p = np.array([hit.score for hit in hits]), [hit.match_probability for hit in hits]
     assert p == pytest.approx(confidence.probability(scores).tolist())
     assert p == sorted(p, reverse=True)
     assert [hit.raw_probability for hit in hits] == pytest.approx(np.exp(scores).tolist())
@@ -29,11 +28,10 @@ def test_probabilities_are_calibrated_and_keep_their_order(calibrated):
 
 def test_the_percentile_is_of_the_query_s_own_side(calibrated):
     index, confidence = calibrated
-    text, image = index.search("a bird"), index.search(split(images=4).images.load(2))
-    for hits, side in ((text, "captions"), (image, "images")):
-        u = hits.query.uncertainty
-        assert hits.query.percentile == pytest.approx(float(confidence.percentile(u, side=side)))
-    assert hits.record()["query"]["percentile"] is not None
+    queries = {"captions": "a bird", "images": split(images=4).images.load(2)}
+    for side, query in queries.items():
+        info = index.search(query).query
+        assert info.percentile == pytest.approx(float(confidence.percentile(info.uncertainty, side=side)))
 
 
 def test_a_combination_is_made_of_calibrated_parts(calibrated):
@@ -47,26 +45,21 @@ def test_a_combination_is_made_of_calibrated_parts(calibrated):
 def test_embedded_queries_are_judged_like_their_texts(calibrated):
     index, _ = calibrated
     texts = ["a bird", "a red bird"]
-    expected = index.search_many(texts)
     embedded = index._encoder.model.encode_captions(texts)
-    found = index.search_many(embedded, query_kind="caption")
-    for left, right in zip(found, expected, strict=True):
-        assert left.ids == right.ids
+    for left, right in zip(index.search_many(embedded, query_kind="caption"), index.search_many(texts), strict=True):
+        assert (left.ids, left.query.answerable) == (right.ids, right.query.answerable)
         assert left.query.percentile == pytest.approx(right.query.percentile, rel=1e-3)
-        assert left.query.answerable == right.query.answerable
     assert index.search_many(embedded)[0].query.percentile is None  # of which side is not known
 
 
 def test_embeddings_in_memory_are_calibrated_by_a_confidence_that_is_given(calibrated):
     index, confidence = calibrated
     model, dataset = index._encoder.model, split(images=40)
-    images = model.encode_images([dataset.images.load(n) for n in range(40)])
-    ids = [dataset.images.id(n) for n in range(40)]
+    ids, images = image_ids(dataset), model.encode_images(list(map(dataset.images.load, range(40))))
     other = SearchIndex.create("memory://", model, confidence=confidence)
     other.add(images, {"number": list(range(40))}, ids=ids)
-    left, right = (one.search("a bird") for one in (other, index))
-    assert left.calibrated
-    assert left.ids == right.ids
+    left, right = (searched.search("a bird") for searched in (other, index))
+    assert (left.calibrated, left.ids) == (True, right.ids)
     assert [ids[hit.metadata["number"]] for hit in left] == left.ids
     assert left.query.expected_matches == pytest.approx(right.query.expected_matches, rel=1e-5)
     empty = SearchIndex.create("memory://", model)  # another one, though the path is the same
@@ -81,20 +74,14 @@ def test_a_coverage_decides_what_is_answered(calibrated):
     known = replace(confidence, by_p=risk_coverage(odds, np.ones(40, bool)))
     for share in (0.3, 0.7, 1.0):
         interpreter = Interpreter.covering(is_probability=True, confidence=known, min_coverage=share)
-        said = [interpreter.answerable(float(expit(one)), 40) for one in odds]
-        assert said == [n >= 40 - round(40 * share) for n in range(40)]
-    assert all(one.query.answerable for one in index.search_many(["a bird"], min_coverage=1.0))
+        answers = [interpreter.answerable(float(p), 40) for p in expit(odds)]
+        assert answers == [n >= 40 - round(40 * share) for n in range(40)]
+    assert index.search("a bird", min_coverage=1.0).query.answerable
 
 
-def test_a_coverage_needs_a_calibration(tmp_path):
-    untrained().save(tmp_path / "model")
-    index = SearchIndex.create(tmp_path / "index", tmp_path / "model")
-    index.add(split(images=4))
+def test_a_coverage_is_a_share_and_needs_a_calibration(calibrated, world):
+    for share in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ConfigError, match="min_coverage"):
+            calibrated[0].search("a bird", min_coverage=share)
     with pytest.raises(ConfigError, match="pcme calibrate"):
-        index.search("a bird", min_coverage=0.9)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
-def test_a_coverage_is_a_share(calibrated, share):
-    with pytest.raises(ConfigError, match="min_coverage"):
-        calibrated[0].search("a bird", min_coverage=share)
+        world[0].search("a bird", min_coverage=0.9)

@@ -6,12 +6,15 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from pcme import Points
 from pcme.errors import ConfigError, DataError
 from pcme.index.items import Embeddings
 from pcme.index.vector_files import NumpyVectors
 from tests.helpers import random_gaussians
 from tests.index.worlds import drawn, folder_of_images, split
+
+
+def source(name, seed=0, *, dim=4, **options):
+    return Embeddings([name], random_gaussians(1, dim, seed=seed), **options)
 
 
 def test_folders_of_one_name_are_not_taken_for_one(index, tmp_path):
@@ -24,7 +27,7 @@ def test_folders_of_one_name_are_not_taken_for_one(index, tmp_path):
     assert index.add(other).present == 2
 
 
-def test_a_caption_that_has_changed_is_not_there_already(index, tmp_path):
+def test_a_caption_is_not_taken_for_another_nor_for_an_image(index, tmp_path):
     file = tmp_path / "c.txt"
     file.write_text("a red bird\na blue bird\n")
     assert index.add(file).added == 2
@@ -32,9 +35,6 @@ def test_a_caption_that_has_changed_is_not_there_already(index, tmp_path):
     file.write_text("a red bird\na green bird\n")
     with pytest.raises(DataError, match='"a blue bird", got the caption "a green bird"'):
         index.add(file)
-
-
-def test_an_image_is_not_taken_for_a_caption(index, tmp_path):
     index.add([Image.new("RGB", (20, 20))], ids=["x"])
     with pytest.raises(DataError, match='the caption "a bird"'):
         index.add(["a bird"], ids=["x"], kind="caption")
@@ -42,28 +42,17 @@ def test_an_image_is_not_taken_for_a_caption(index, tmp_path):
 
 def test_sources_that_go_in_together_have_ids_of_their_own(tmp_path):
     index, _ = drawn(tmp_path / "index", 0)
-    same = [Embeddings(["x"], items_of(n), paths=["/a/x.jpg"]) for n in range(2)]
-    assert index.add(same).added == 1
-    for path in (["/b/y.jpg"], None):
-        pair = [Embeddings(["y"], items_of(0), paths=["/a/y.jpg"]), Embeddings(["y"], items_of(1), paths=path)]
+    assert index.add([source("x", n, paths=["/a/x.jpg"]) for n in range(2)]).added == 1
+    for paths in (["/b/y.jpg"], None):
+        pair = [source("y", paths=["/a/y.jpg"]), source("y", 1, paths=paths)]
         with pytest.raises(DataError, match=r'id "y": the image /a/y\.jpg and'):
             index.add(pair, on_conflict="replace")
+    with pytest.raises(DataError, match='"a" is given twice'):  # however far apart
+        index.add(Embeddings(["a", "b", "c", "a"], random_gaussians(4, 4, seed=0), chunk=2))
     assert index.ids() == ["x"]
 
 
-def items_of(seed):
-    return random_gaussians(1, 4, seed=seed)
-
-
-def test_an_id_is_given_twice_however_far_apart(tmp_path):
-    index, _ = drawn(tmp_path / "index", 0)
-    source = Embeddings(["a", "b", "c", "a"], random_gaussians(4, 4, seed=0), chunk=2)
-    with pytest.raises(DataError, match='"a" is given twice'):
-        index.add(source)
-    assert len(index) == 0
-
-
-def test_ids_and_metadata_of_a_dataset(index):
+def test_ids_and_metadata_of_a_dataset_and_of_a_folder(index, tmp_path):
     dataset = split(images=4)
     index.add(dataset, {"year": [1, 2, 3, 4]}, ids=list("abcd"))
     hit = index.search("a bird", where="year = 3")[0]
@@ -72,18 +61,11 @@ def test_ids_and_metadata_of_a_dataset(index):
         index.add(dataset, {"year": [1, 2, 3]})
     with pytest.raises(DataError, match="ids: must be one per item"):
         index.add(dataset, ids=["a"])
-
-
-def test_ids_and_metadata_of_a_folder(index, tmp_path):
     photos = folder_of_images(tmp_path / "photos", "1.png", "2.png")
-    index.add(photos, {"year": [1, 2]}, ids=["x", "y"])
-    assert index.search("a bird", where="year = 2").ids == ["y"]
+    index.add(photos, {"year": [1, 9]}, ids=["x", "y"])
+    assert index.search("a bird", where="year = 9").ids == ["y"]
     with pytest.raises(ConfigError, match="one folder, file or split, got 2"):
-        index.add(list(map(source_of_points, ("a", "b"))), {"year": [1]})
-
-
-def source_of_points(name):
-    return Embeddings([name], Points(random_gaussians(1, 16, seed=0).mean[:, None]))
+        index.add([source("a", dim=16), source("b", dim=16)], {"year": [1]})
 
 
 def test_numbers_stand_in_for_names_that_are_not_there(tmp_path):

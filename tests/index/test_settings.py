@@ -14,39 +14,31 @@ from pcme.scores import Score
 from tests.helpers import random_gaussians
 from tests.index.worlds import drawn, settings
 
+POINT = Points(torch.zeros(1, 1, 4))
 
-def test_points_among_gaussians_have_no_spread(tmp_path):
-    index, items = drawn(tmp_path / "index")
+
+def test_points_among_gaussians_have_no_spread(fifty):
+    index, items = fifty
     index.add(Points(items.mean[:1, None]), ids=["point"])
-    query = Gaussian(items.mean[:1], items.log_sigma[:1])
-    assert index.search(query, k=1).ids == ["point"]  # as near as 00000, and narrower
-    assert index.search(Points(items.mean[:1, None]), k=1).ids == ["point"]
+    for query in (items[0], Points(items.mean[:1, None])):
+        assert index.search(query, k=1).ids == ["point"]  # as near as 00000, and narrower
 
 
-def test_points_do_not_go_with_densities(tmp_path):
-    index, _ = drawn(tmp_path / "index", score="overlap")
-    with pytest.raises(ShapeError, match="divides by σ"):
-        index.add(Points(torch.zeros(1, 1, 4)), ids=["point"])
-    with pytest.raises(ConfigError, match="points have none"):
-        SearchIndex.create(tmp_path / "other", dim=4, score="overlap")
-
-
-def test_embeddings_that_do_not_fit_are_errors(tmp_path):
-    index, _ = drawn(tmp_path / "index")
-    with pytest.raises(ShapeError, match="dimension 4, got 5"):
-        index.add(random_gaussians(1, 5, seed=0), ids=["x"])
-    broken = Gaussian(torch.full((1, 4), torch.nan), torch.zeros(1, 4))
-    with pytest.raises(DataError, match="NaN or infinite"):
-        index.add(broken, ids=["x"])
-    assert len(index) == 50
-
-
-# Scores from outside the package
+@pytest.mark.parametrize(
+    ("items", "error", "message"),
+    [
+        (random_gaussians(1, 5, seed=0), ShapeError, "dimension 4, got 5"),
+        (Gaussian(torch.full((1, 4), torch.nan), torch.zeros(1, 4)), DataError, "NaN or infinite"),
+    ],
+)
+def test_embeddings_that_do_not_fit_are_errors(unchanged, items, error, message):
+    with pytest.raises(error, match=message):
+        unchanged[0].add(items, ids=["x"])
 
 
 @pytest.fixture
 def plugins(monkeypatch):
-    """Two scores with nothing but their formulas, registered for one test."""
+    """Two scores from outside the package, nothing but their formulas, registered for one test."""
     registry = scores.registry
     monkeypatch.setattr(registry, "_classes", dict(registry._classes))
 
@@ -76,45 +68,43 @@ def plugins(monkeypatch):
 def test_a_formula_alone_is_enough_for_an_index(tmp_path, name):
     index, items = drawn(tmp_path / "index", score=name)
     best = index.settings.score.topk(items[:3], items, k=5)
-    hits = SearchIndex.open(tmp_path / "index").search_many(items[:3], k=5)
-    assert [[int(i) for i in one.ids] for one in hits] == best.ids.tolist()
+    results = SearchIndex.open(tmp_path / "index").search_many(items[:3], k=5)
+    assert [[int(name) for name in hits.ids] for hits in results] == best.ids.tolist()
     assert index.settings.score.cost(items).work is None
 
 
 @pytest.mark.usefixtures("plugins")
-def test_a_score_that_divides_by_sigma_is_refused_points(tmp_path):
-    index, _ = drawn(tmp_path / "index", score="in_sigmas")
-    with pytest.raises(ShapeError, match=r"in_sigmas.*divides by σ"):
-        index.add(Points(torch.zeros(1, 1, 4)), ids=["point"])
+@pytest.mark.parametrize("name", ["overlap", "in_sigmas"])
+def test_a_score_that_divides_by_sigma_is_refused_points(tmp_path, name):
+    with pytest.raises(ShapeError, match=f"{name}.*divides by σ"):
+        drawn(tmp_path / "index", score=name)[0].add(POINT, ids=["point"])
 
 
-def test_an_index_of_an_unknown_score_asks_for_its_plugin():
-    text = settings("csd").to_json().replace('"csd"', '"taxicab"')
-    with pytest.raises(FormatError, match=r"here.*taxicab.*plugin"):
-        Settings.from_json(text, "here")
-
-
-def test_a_score_that_is_not_registered_is_refused():
+def test_a_score_must_be_registered_and_fit_the_spread():
     class Nameless(Score):
         def pairs(self, queries, gallery):
             return queries.mean.sum(-1)
 
     with pytest.raises(ConfigError, match=r"Nameless.*register"):
         Settings(4, "diagonal", Nameless())
+    with pytest.raises(ConfigError, match="points have none"):
+        Settings(4, "none", scores.create("overlap"))
+    with pytest.raises(FormatError, match=r"here.*taxicab.*plugin"):
+        Settings.from_json(settings("csd").to_json().replace('"csd"', '"taxicab"'), "here")
 
 
-@pytest.mark.parametrize("spread", ["diagonal", "none"])
-def test_samples_of_gaussians_cannot_be_indexed(spread):
-    for name in ("average_l2", "nearest", "match_prob"):
-        score = scores.create(name).suited_to(Points(torch.zeros(1, 1, 4)))
-        if spread == "none":
-            assert Settings(4, spread, score).takes_points
-        else:
-            with pytest.raises(ConfigError, match=name):
-                Settings(4, spread, score)
+@pytest.mark.parametrize("name", ["average_l2", "nearest", "match_prob"])
+def test_samples_of_gaussians_cannot_be_indexed(name):
+    score = scores.create(name).suited_to(POINT)
+    assert Settings(4, "none", score).score == score
+    with pytest.raises(ConfigError, match=name):
+        Settings(4, "diagonal", score)
 
 
 def test_a_score_is_stored_by_name_and_parameters():
     stored = settings("csd_prob", scale=2.0).to_json()
     assert json.loads(stored)["score"] == {"kind": "csd_prob", "params": {"scale": 2.0, "shift": 5.0}}
     assert Settings.from_json(stored, "here") == settings("csd_prob", scale=2.0)
+    for damage in ('"format_version":2', '"format_version":"new"', '"version":1'):
+        with pytest.raises(FormatError, match="here"):
+            Settings.from_json(stored.replace('"format_version":1', damage), "here")

@@ -21,6 +21,10 @@ def split(images=24, captions=3):
     return source.load("test").subset(np.arange(images))
 
 
+def image_ids(dataset):
+    return [dataset.images.id(n) for n in range(len(dataset.images))]
+
+
 def settings(score="csd", dim=4, spread="diagonal", **params):
     """Settings of an index without a model."""
     return Settings(dim, spread, scores.create(score, **params))

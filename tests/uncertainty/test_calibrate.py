@@ -20,23 +20,25 @@ def split():
 
 def test_it_is_of_this_model_and_can_be_kept_beside_it(sigma_run, split, tmp_path):
     folder = copied(sigma_run, tmp_path)
-    found = calibrate(sigma_run, split).confidence
-    assert found.model == fingerprint(folder)
-    assert (found.basis.data, found.basis.captions, found.basis.images) == ("aviary/val", 160, 40)
-    found.save(folder)
-    assert Confidence.load(folder) == found
+    confidence = calibrate(sigma_run, split).confidence
+    assert confidence.model == fingerprint(folder)
+    basis = confidence.basis
+    assert (basis.data, basis.captions, basis.images) == ("aviary/val", 160, 40)
+    assert basis.matching == split.matches().dense().mean()
+    confidence.save(folder)
+    assert Confidence.load(folder) == confidence
 
 
 def test_the_report_is_of_the_other_half(sigma_run, split):
-    found = calibrate(sigma_run, split, method="platt", false_alarm=0.3)
+    calibrated = calibrate(sigma_run, split, method="platt", false_alarm=0.3)
     model = load(sigma_run)
     embedded = embed(model, split, Problems())
-    first, second = halves(split, embedded.captions, embedded.images)
+    first, second = halves(embedded)
     trial = fit(model.score(), first, model="m", method="platt", false_alarm=0.3)
     expected = assess(trial, model.score(), second, unmatched=unmatched_captions(model, split))
-    assert found.report == expected
-    assert found.report.unmatched is not None
-    assert found.confidence.presence.false_alarm == 0.3
+    assert calibrated.report == expected
+    assert calibrated.report.unmatched is not None
+    assert calibrated.confidence.presence.false_alarm == 0.3
 
 
 def test_nobody_knows_what_fits_no_photograph(sigma_run, tmp_path):

@@ -11,14 +11,14 @@ from pcme.uncertainty.risk_coverage import RiskCoverage, area, risk_by_coverage,
 queries = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40)
 
 
-def columns(found):
-    sureness, right = zip(*found, strict=True)
+def columns(pairs):
+    sureness, right = zip(*pairs, strict=True)
     return np.array(sureness, np.float64), np.array(right)
 
 
 @given(queries)
-def test_risk_is_that_of_a_loop_over_the_groups_of_the_equally_sure(found):
-    sureness, right = columns(found)
+def test_risk_is_that_of_a_loop_over_the_groups_of_the_equally_sure(pairs):
+    sureness, right = columns(pairs)
     wrong = []
     for value in sorted(set(sureness.tolist()), reverse=True):
         group = [not r for s, r in zip(sureness, right, strict=True) if s == value]
@@ -29,8 +29,8 @@ def test_risk_is_that_of_a_loop_over_the_groups_of_the_equally_sure(found):
 
 
 @given(queries, st.integers(0, 100))
-def test_neither_the_order_nor_the_scale_of_sureness_matters(found, seed):
-    sureness, right = columns(found)
+def test_neither_the_order_nor_the_scale_of_sureness_matters(pairs, seed):
+    sureness, right = columns(pairs)
     mixed = np.random.default_rng(seed).permutation(len(right))
     np.testing.assert_allclose(
         risk_by_coverage(np.exp(sureness[mixed]), right[mixed]), risk_by_coverage(sureness, right)
@@ -38,8 +38,8 @@ def test_neither_the_order_nor_the_scale_of_sureness_matters(found, seed):
 
 
 @given(queries, st.floats(0.01, 1))
-def test_a_threshold_answers_at_least_what_was_asked(found, coverage):
-    sureness, right = columns(found)
+def test_a_threshold_answers_at_least_what_was_asked(pairs, coverage):
+    sureness, right = columns(pairs)
     threshold = risk_coverage(sureness, right).covering(coverage)
     assert threshold.coverage >= coverage - 1e-9
     assert (sureness >= threshold.value).mean() >= coverage - 1e-9

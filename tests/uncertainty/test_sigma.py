@@ -12,17 +12,12 @@ from pcme.uncertainty.sigma import bin_by_sigma, mean_log_sigma
 def test_bins_against_a_loop():
     generator = np.random.default_rng(0)
     widths, values = generator.normal(size=103), generator.random(103)
-    found = bin_by_sigma(widths, values, bins=7)
+    bins = bin_by_sigma(widths, values, bins=7)
     order = sorted(range(103), key=lambda i: widths[i])
-    sizes = [15] * 5 + [14] * 2
-    for number, size in enumerate(sizes):
-        own, order = order[:size], order[size:]
-        assert found.value[number] == pytest.approx(np.mean([values[i] for i in own]))
-        assert found.width[number] == pytest.approx(np.median([widths[i] for i in own]))
-
-
-def test_what_falls_with_sigma_has_a_correlation_of_minus_one():
-    widths = np.linspace(-3, -2, 100)
+    for width, value, size in zip(bins.width, bins.value, [15] * 5 + [14] * 2, strict=True):
+        rows, order = order[:size], order[size:]
+        assert value == pytest.approx(np.mean([values[i] for i in rows]))
+        assert width == pytest.approx(np.median([widths[i] for i in rows]))
     assert bin_by_sigma(widths, -widths).correlation == pytest.approx(-1)
 
 

@@ -1,23 +1,13 @@
 """What the tests of confidence share: a part of embedded captions and images, and a confidence."""
 
-from functools import cache
-
 import numpy as np
 import torch
 
 from pcme import Gaussian, Matches, scores
-from pcme.data.aviary.dataset import Aviary
 from pcme.uncertainty import Basis, Confidence, EvaluationSet
 from pcme.uncertainty.curve import Curve
 from pcme.uncertainty.no_match import NoMatchRule
 from pcme.uncertainty.risk_coverage import RiskCoverage
-
-
-@cache
-def aviary():
-    """A small test split."""
-    return Aviary(pixels=16, test_species=8, test_images=3, captions_per_image=5).load("test")
-
 
 SCORE = scores.create("csd_prob", scale=4.0, shift=4.0)
 
@@ -26,7 +16,7 @@ def part(captions=60, images=24, *, seed=0, dim=2):
     """Captions near images of a few kinds; a caption matches all images of its kind."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 6, images)
-    asked = kinds[rng.integers(0, images, captions)]
+    wanted = kinds[rng.integers(0, images, captions)]
     centres = 1.5 * rng.normal(size=(6, dim))
 
     def around(which, spread):
@@ -34,8 +24,8 @@ def part(captions=60, images=24, *, seed=0, dim=2):
         log_sigma = rng.normal(-1.5, 0.3, (len(which), dim))
         return Gaussian(torch.tensor(mean).float(), torch.tensor(log_sigma).float())
 
-    matches = Matches.from_classes(asked, kinds)
-    return EvaluationSet("toy/val", around(asked, 0.4), around(kinds, 0.4), matches)
+    matches = Matches.from_classes(wanted, kinds)
+    return EvaluationSet("toy/val", around(wanted, 0.4), around(kinds, 0.4), matches)
 
 
 def some_confidence(**changes):

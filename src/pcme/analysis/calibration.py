@@ -130,7 +130,7 @@ def roc(
 
 def _summary(counted: Calibration, nothing: Roc) -> Reliability:
     some = counted.count > 0
-    confidence, true = (part[some] / counted.count[some] for part in (counted.confidence, counted.true))
+    confidence, true = (part[some] / counted.count[some] for part in (counted.total, counted.true))
     count = counted.count[some]
     likely = confidence >= LIKELY
     gap = np.abs(confidence - true) * count

@@ -43,22 +43,15 @@ class AnnIndex:
         return 0 if stats is None else int(stats.num_indexed_rows)
 
     def nearest(
-        self,
-        vector: Float32[np.ndarray, " l"],
-        columns: Sequence[str],
-        *,
-        count: int,
-        probes: int,
-        where: str | None = None,
+        self, vector: Float32[np.ndarray, " l"], columns: Sequence[str], count: int, probes: int, where: str | None
     ) -> pa.Table:
         """The rows that the engine finds nearest to a vector, nearest first.
 
         More than `probes` partitions are searched where a filter leaves too few rows in them.
         """
         with self.store.filtering(where):
-            query = self.store.table.search(vector, vector_column_name="vector")
-            query = query.distance_type("l2").select([*columns, "_distance"])
-            query = query.limit(count).nprobes(probes)
+            query = self.store.table.search(vector, vector_column_name="vector").distance_type("l2")
+            query = query.select([*columns, "_distance"]).limit(count).nprobes(probes)
             if where is not None:
                 query = query.where(bracketed(where), prefilter=True).maximum_nprobes(0)
             return query.to_arrow()
@@ -67,10 +60,11 @@ class AnnIndex:
         """Build the ANN index, replacing an existing one."""
         kinds = engine().index
         common = {"distance_type": "l2", "num_partitions": partitions, "max_iterations": 25, "sample_rate": 64}
-        width = self.store.schema.field("vector").type.list_size
-        config = (
-            kinds.IvfPq(**common, num_sub_vectors=width // PIECE) if codes == "product" else kinds.IvfFlat(**common)
-        )
+        if codes == "product":
+            width = self.store.schema.field("vector").type.list_size
+            config = kinds.IvfPq(**common, num_sub_vectors=width // PIECE)
+        else:
+            config = kinds.IvfFlat(**common)
         with self.store.committing("build the ANN index"):
             self.store.table.create_index("vector", config=config, name="vector", replace=True)
 

@@ -1,4 +1,4 @@
-"""Search beyond memory: the ANN index proposes and the score decides; or all rows are streamed."""
+"""Search beyond memory: the ANN index proposes and the score decides, or all rows are streamed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +10,13 @@ from jaxtyping import Float, Int64
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.index.ann import AnnIndex, lift_in
-from pcme.index.exact import SAMPLE, uncertainties
+from pcme.index.exact import SAMPLE
 from pcme.index.queries import EncodedQuery, Ranked, Request
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.scores.base import Score
 from pcme.scores.gallery import best_first
-from pcme.scores.lifts import Lift
 
 FEW = 20_000
 """If a filter leaves no more rows than this, all of them are scored."""
@@ -31,17 +30,14 @@ class Effort:
     shortlist: int = 200
 
 
-@dataclass(eq=False)
 class Approximate:
     """The two stages on disk: candidates by vector, order by score."""
 
-    settings: Settings
-    store: Store
-
-    def __post_init__(self) -> None:
-        lift = lift_in(self.settings, self.store)
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.settings, self.store = settings, store
+        lift = lift_in(settings, store)
         assert lift is not None  # only tunable indexes are searched so
-        self.lift: Lift = lift
+        self.lift = lift
         self._sample: tuple[int, Int64[np.ndarray, " s"], Embedding] | None = None
 
     def search(self, query: EncodedQuery, effort: Effort, request: Request) -> Ranked:
@@ -53,20 +49,18 @@ class Approximate:
         table = self.propose(query, effort, self.store.embedding_columns, request)
         scores = query.scores(embedding_of(table), score, request.calibrate)
         others = self._others(version, left, table["seq"].to_numpy())
-        sample = None if others is None else query.scores(others, score, request.calibrate)
-        return replace(
-            _rank(table, scores, request.k),
-            sample=scores[:0] if sample is None else sample,
-            searched=self.store.count() if left is None else len(left),
-            exact=False,
-        )
+        sample = scores[:0] if others is None else query.scores(others, score, request.calibrate)
+        best, top = _best(table, scores, request.k)
+        searched = self.store.count() if left is None else len(left)
+        uncertainty = embedding_of(best).uncertainty()
+        return Ranked(best["id"].to_pylist(), top, uncertainty, scores, sample, searched, exact=False)
 
     def nearest(
         self, embedding: Embedding, effort: Effort, columns: Sequence[str], where: str | None = None
     ) -> pa.Table:
         """The rows that the ANN index proposes for one embedding, best first."""
         vector = self.lift.queries(embedding)[0]
-        return AnnIndex(self.store).nearest(vector, columns, count=effort.shortlist, probes=effort.probes, where=where)
+        return AnnIndex(self.store).nearest(vector, columns, effort.shortlist, effort.probes, where)
 
     def propose(self, query: EncodedQuery, effort: Effort, columns: Sequence[str], request: Request) -> pa.Table:
         """At least k candidates per part of a query, each row once; `columns` include seq."""
@@ -81,54 +75,33 @@ class Approximate:
     ) -> Embedding | None:
         """Some items that were not proposed, drawn evenly from all that the filter leaves."""
         if self._sample is None or self._sample[0] != version:
-            self._sample = version, *self._draw()
+            every = self.store.read(["seq"])["seq"].to_numpy()
+            drawn = numpy_stream(0, "others").choice(every, min(SAMPLE, len(every)), replace=False)
+            table = self.store.embeddings(drawn)
+            self._sample = version, table["seq"].to_numpy(), embedding_of(table)
         _, seq, items = self._sample
         chosen = ~np.isin(seq, proposed)
         if left is not None:
             chosen &= np.isin(seq, left)
         return items[np.flatnonzero(chosen).tolist()] if chosen.any() else None
 
-    def _draw(self) -> tuple[Int64[np.ndarray, " s"], Embedding]:
-        every = self.store.read(["seq"])["seq"].to_numpy()
-        drawn = numpy_stream(0, "others").choice(every, min(SAMPLE, len(every)), replace=False)
-        table = self.store.embeddings(drawn)
-        return table["seq"].to_numpy(), embedding_of(table)
-
 
 def stream(store: Store, score: Score, query: EncodedQuery, request: Request) -> Ranked:
     """The k best of all rows that a filter leaves: each is scored, some thousand at a time."""
-    none = np.empty(0, np.float32)
-    best = Ranked([], none, None, none, none, 0, exact=True)
-    pools: list[Float[np.ndarray, " n"]] = []
+    best: pa.Table | None = None
+    top, pools = np.empty(0, np.float32), [np.empty(0, np.float32)]
     for table in store.batches(store.embedding_columns, request.where):
         pools.append(query.scores(embedding_of(table), score, request.calibrate))
-        best = _merge(best, _rank(table, pools[-1], request.k), request.k)
-    pool = np.concatenate(pools) if pools else none
-    return replace(best, pool=pool, sample=pool[:0], searched=len(pool))
+        merged = table if best is None else pa.concat_tables([best, table])
+        best, top = _best(merged, np.concatenate((top, pools[-1])), request.k)
+    pool = np.concatenate(pools)
+    if best is None:
+        return Ranked([], top, None, pool, pool, 0, exact=True)
+    uncertainty = embedding_of(best).uncertainty()
+    return Ranked(best["id"].to_pylist(), top, uncertainty, pool, pool[:0], len(pool), exact=True)
 
 
-def _rank(table: pa.Table, scores: Float[np.ndarray, " n"], k: int) -> Ranked:
-    ids: list[str] = table["id"].to_pylist()
-    order = best_first(scores, ids.__getitem__, k)
-    return Ranked(
-        [ids[n] for n in order.tolist()],
-        scores[order],
-        uncertainties(embedding_of(table.take(order))),
-        scores,
-        scores[:0],
-        len(table),
-        exact=True,
-    )
-
-
-def _merge(left: Ranked, right: Ranked, k: int) -> Ranked:
-    """The k best of both."""
-    ids, scores = left.ids + right.ids, np.concatenate((left.scores, right.scores))
-    order = best_first(scores, ids.__getitem__, k)
-    both = (left.uncertainty or []) + (right.uncertainty or [])
-    return replace(
-        left,
-        ids=[ids[n] for n in order.tolist()],
-        scores=scores[order],
-        uncertainty=[both[n] for n in order.tolist()] if both else None,
-    )
+def _best(table: pa.Table, scores: Float[np.ndarray, " n"], k: int) -> tuple[pa.Table, Float[np.ndarray, " k"]]:
+    """The k best rows and their scores, best first; equal scores by the text of their ids."""
+    order = best_first(scores, table["id"].to_pylist().__getitem__, k)
+    return table.take(order), scores[order]

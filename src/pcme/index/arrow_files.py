@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Float32
 
 from pcme.errors import DataError, FormatError
-from pcme.index.rows import metadata_table
+from pcme.index.rows import matrix, metadata_table
 
 ROW_NUMBER = re.compile(r"\s*|__index_level_\d+__")
 """The names that pandas gives to row numbers: empty in CSV, the other in Parquet."""
@@ -48,8 +48,9 @@ def first_present(names: Sequence[str], columns: Sequence[str]) -> str | None:
     return next((name for name in names if name in columns), None)
 
 
-def texts_in(table: pa.Table, name: str | None, path: Path) -> list[str | None] | None:
-    """A column as texts, whatever its type; None where there is no such column."""
+def texts_in(table: pa.Table, names: Sequence[str], path: Path) -> list[str | None] | None:
+    """The first of these columns as texts, whatever its type; None where there is none."""
+    name = first_present(names, table.column_names)
     if name is None:
         return None
     try:
@@ -61,18 +62,16 @@ def texts_in(table: pa.Table, name: str | None, path: Path) -> list[str | None] 
 
 def vectors_in(table: pa.Table, name: str, path: Path) -> Float32[np.ndarray, "n d"]:
     """A column of lists of one length as a matrix."""
-    column = table[name]
-    kind = column.type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (lists or pa.types.is_fixed_size_list(kind)) or not _is_number(kind.value_type):
+    column, kind, types = table[name], table[name].type, pa.types
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if not is_list or not (types.is_floating(kind.value_type) or types.is_integer(kind.value_type)):
         raise FormatError(f'{path}: the column "{name}" must hold vectors, lists of numbers, got {kind}.')
     if column.null_count:
         raise DataError(f'{path}: {column.null_count:,} rows have no "{name}". Leave them out.')
     lengths = pc.unique(pc.list_value_length(column)).to_pylist()
     if len(lengths) != 1 or not lengths[0]:
         raise FormatError(f'{path}: the vectors of "{name}" must have one length, got {lengths}.')
-    flat = pc.list_flatten(column).to_numpy()  # Arrow's memory is read-only, torch wants its own
-    return np.require(flat, np.float32, ["C", "W"]).reshape(-1, lengths[0])
+    return matrix(column, lengths[0])
 
 
 def with_columns(table: pa.Table | None, more: pa.Table | None) -> pa.Table | None:
@@ -87,15 +86,10 @@ def with_columns(table: pa.Table | None, more: pa.Table | None) -> pa.Table | No
 
 def without_row_numbers(table: pa.Table) -> pa.Table:
     """The table without the row numbers that pandas adds to what it writes."""
-    names = table.column_names
-    return table.select([n for n, name in enumerate(names) if not ROW_NUMBER.fullmatch(name)])
+    return table.select([n for n, name in enumerate(table.column_names) if not ROW_NUMBER.fullmatch(name)])
 
 
 def metadata_in(table: pa.Table, used: set[str | None]) -> pa.Table | None:
     """The columns that are metadata: all but those used for something else."""
     names = [name for name in table.column_names if name not in used]
     return metadata_table(without_row_numbers(table.select(names)), len(table))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))

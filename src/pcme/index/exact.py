@@ -38,9 +38,7 @@ class InMemory:
         ranked = iter(self._scan(joined(single), request.k, rows) if single else ())
         every = np.arange(len(self.resident)) if rows is None else rows
         return [
-            next(ranked)
-            if query.embedding is not None
-            else self._ranked(self._score_all(query, every, request), every[:0], np.empty(0))
+            self._ranked(self._score_all(query, every, request)) if query.embedding is None else next(ranked)
             for query in queries
         ]
 
@@ -54,28 +52,22 @@ class InMemory:
         else:
             top = replace(self._score_all(query, candidates, request), searched=searched)
         if searched == len(candidates):
-            return replace(self._ranked(top, candidates[:0], np.empty(0)), exact=False)
+            return self._ranked(top, exact=False)
         others, items = self._sample(rows, searched)
-        scores = query.scores(items, self.score, request.calibrate)
-        return replace(self._ranked(top, others, scores), exact=False)
+        return self._ranked(top, (others, query.scores(items, self.score, request.calibrate)), exact=False)
 
     def _rows(self, where: str | None) -> RowNumbers | None:
         """The rows that a filter leaves, ascending; None: all."""
-        if where is None:
-            return None
-        return self.resident.rows_of(self.store.read(["seq"], where)["seq"].to_numpy())
+        return None if where is None else self.resident.rows_of(self.store.read(["seq"], where)["seq"].to_numpy())
 
     def _scan(self, queries: Embedding, k: int, rows: RowNumbers | None) -> list[Ranked]:
         tops = self.scan.top(queries, k, rows)
         searched = tops[0].searched
         if searched == min(len(top.pool) for top in tops):  # every score is known
-            return [self._ranked(top, top.pool[:0], np.empty(0)) for top in tops]
+            return [self._ranked(top) for top in tops]
         others, items = self._sample(rows, searched)
-        if len(queries) == 1:
-            scores = self.score.each(queries, items)[None].numpy()
-        else:
-            scores = self.score(queries, items).numpy()
-        return [self._ranked(top, others, each) for top, each in zip(tops, scores, strict=True)]
+        scores = self.score.each(queries, items)[None] if len(queries) == 1 else self.score(queries, items)
+        return [self._ranked(top, (others, each)) for top, each in zip(tops, scores.numpy(), strict=True)]
 
     def _score_all(self, query: EncodedQuery, rows: RowNumbers, request: Request) -> TopK:
         """The k best of these rows for a combined query."""
@@ -99,20 +91,17 @@ class InMemory:
             self._drawn = self.resident.generation, sample, items
         return sample, items
 
-    def _ranked(self, top: TopK, others: RowNumbers, scores: Float[np.ndarray, " s"]) -> Ranked:
-        """`scores` are those of `others`, some of which may be in the pool as well."""
+    def _ranked(
+        self, top: TopK, sample: tuple[RowNumbers, Float[np.ndarray, " s"]] | None = None, *, exact: bool = True
+    ) -> Ranked:
+        """`sample` holds rows and their scores; some of them may be in the pool as well."""
+        rows, scores = sample or (top.pool[:0], top.pool_scores[:0])
         return Ranked(
             [self.resident.ids[n] for n in top.rows.tolist()],
             top.scores,
-            uncertainties(self.resident.embedding[torch.from_numpy(top.rows)]),
+            self.resident.embedding[torch.from_numpy(top.rows)].uncertainty(),
             top.pool_scores,
-            scores[~np.isin(others, top.pool)],
+            scores[~np.isin(rows, top.pool)],
             top.searched,
-            exact=True,
+            exact,
         )
-
-
-def uncertainties(items: Embedding) -> list[float] | None:
-    """The uncertainty of each item; None for points."""
-    values = items.uncertainty()
-    return None if values is None else values.tolist()

@@ -3,20 +3,17 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pcme.errors import DataError, FormatError
 from pcme.index.approximate import Approximate, stream
-from pcme.index.encoder import Encoder
 from pcme.index.exact import InMemory
 from pcme.index.queries import EncodedQuery, Ranked, Request
 from pcme.index.resident import bytes_of
 from pcme.index.rows import INTERNAL
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.index.tuning import Tuning, tuning_in
-from pcme.scores.combine import Calibrate
+from pcme.index.tuning import DEPTH, Tuning, tuning_in
 
 SMALL = 50_000
 """Up to this many items every search is exact, unless exact=False is given."""
@@ -25,38 +22,31 @@ MEMORY_LIMIT = 4 << 30
 RETRIES = 4
 """Times that a search starts over, in the newest version, after a file could not be read."""
 
+Results = tuple[list[Ranked], dict[str, dict[str, Any]]]
+"""The ranked ids of each query, and {id: row} of all items among them."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The ranked ids of some queries, and {id: row} of all items among them."""
-
-    ranked: list[Ranked]
-    rows: dict[str, dict[str, Any]]
 
 
 class Finder:
     """Searches a store; safe in threads, one search at a time."""
 
-    def __init__(self, settings: Settings, store: Store, encoder: Encoder) -> None:
-        self.settings, self.store, self.encoder = settings, store, encoder
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.settings, self.store = settings, store
         self.memory = InMemory(settings, store)
         self._approximate: tuple[Tuning, Approximate] | None = None
         self._lock = threading.RLock()
 
-    def search(self, queries: list[EncodedQuery], k: int, *, where: str | None, exact: bool | None) -> SearchResult:
+    def search(self, queries: list[EncodedQuery], request: Request, exact: bool | None) -> Results:
         """The k best for each query, in the newest version of the index."""
 
-        def read() -> SearchResult:
+        def read() -> Results:
             self.store.refresh()
             if not self.store.count():
                 raise DataError(f"{self.store.uri}: is empty. Add items first (`pcme index add`).")
-            ranked = self._rank(queries, Request(k, where, self._calibrate), exact)
-            ids = sorted({name for one in ranked for name in one.ids})
+            ranked = self._rank(queries, request, exact)
+            ids = sorted({name for best in ranked for name in best.ids})
             columns = [name for name in self.store.schema.names if name not in INTERNAL]
-            rows = self.store.with_ids(ids, columns).to_pylist()
-            return SearchResult(ranked, {row["id"]: row for row in rows})
+            return ranked, {row["id"]: row for row in self.store.with_ids(ids, columns).to_pylist()}
 
         return self._retry(read)
 
@@ -70,10 +60,10 @@ class Finder:
 
         return self._retry(read)
 
-    def true_ids(self, query: EncodedQuery, k: int) -> list[str]:
-        """The ids of the k best, by exact search in the version that is read."""
+    def true_ids(self, query: EncodedQuery) -> list[str]:
+        """The ids of the `DEPTH` best, by exact search in the version that is read."""
         with self._lock:
-            return self._exact([query], Request(k, calibrate=self._calibrate))[0].ids
+            return self._exact([query], Request(DEPTH))[0].ids
 
     def load(self) -> None:
         """Load all embeddings into memory."""
@@ -94,29 +84,17 @@ class Finder:
         small = self.store.count() <= SMALL
         if tuning is None or (exact is None and (small or not tuning.worthwhile)):
             return self._exact(queries, request)
-        return [self._search_approximately(query, request, tuning) for query in queries]
+        if self._approximate is None or self._approximate[0] != tuning:  # another may have replaced the vectors
+            self._approximate = tuning, Approximate(self.settings, self.store)
+        approximate, effort = self._approximate[1], tuning.chosen.effort
+        if not len(self.memory.resident):
+            return [approximate.search(query, effort, request) for query in queries]
+        # all is in memory anyway, so the scores come from there
+        proposed = (approximate.propose(query, effort, ["seq"], request)["seq"].to_numpy() for query in queries)
+        return [self.memory.among(query, seq, request) for query, seq in zip(queries, proposed, strict=True)]
 
     def _exact(self, queries: list[EncodedQuery], request: Request) -> list[Ranked]:
         """In memory as far as that goes, or streamed."""
         if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
             return self.memory.search(queries, request)
         return [stream(self.store, self.settings.score, query, request) for query in queries]
-
-    def _search_approximately(self, query: EncodedQuery, request: Request, tuning: Tuning) -> Ranked:
-        """Candidates from the ANN index; their scores from memory, if all is there anyway."""
-        approximate, effort = self._approximate_for(tuning), tuning.chosen.effort
-        if not len(self.memory.resident):
-            return approximate.search(query, effort, request)
-        seq = approximate.propose(query, effort, ["seq"], request)["seq"].to_numpy()
-        return self.memory.among(query, seq, request)
-
-    def _approximate_for(self, tuning: Tuning) -> Approximate:
-        """One per tuning: another tuning may have replaced the vectors."""
-        if self._approximate is None or self._approximate[0] != tuning:
-            self._approximate = tuning, Approximate(self.settings, self.store)
-        return self._approximate[1]
-
-    @property
-    def _calibrate(self) -> Calibrate | None:
-        confidence = self.encoder.confidence
-        return None if confidence is None else confidence.log_probability

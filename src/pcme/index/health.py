@@ -9,7 +9,7 @@ import pyarrow as pa
 from pcme.core.progress import Progress, silent
 from pcme.errors import PcmeError
 from pcme.index.ann import AnnIndex, lift_in
-from pcme.index.rows import RESERVED, checksums, embedding_of, matrix, numbers
+from pcme.index.rows import RESERVED, checksums, embedding_of, matrix
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import tuning_in
@@ -50,27 +50,23 @@ class Description:
 
 def describe(store: Store, settings: Settings) -> Description:
     """Describe an index without reading its rows."""
-    version = store.refresh()
+    version, tuning = store.refresh(), tuning_in(store)
     images, rows = store.count("kind = 'image'"), store.count()
-    tuning = tuning_in(store)
-    effort = None
-    if tuning is not None:
-        effort = {**asdict(tuning.chosen.effort), "recall": tuning.chosen.recall}
     return Description(
-        store.uri,
-        rows,
-        {"image": images, "caption": rows - images},
-        settings.dim,
-        settings.spread,
-        settings.score.name,
-        None if settings.model is None else str(settings.model),
-        {field.name: str(field.type) for field in store.schema if field.name not in RESERVED},
-        store.size(),
-        store.fragments(),
-        version,
-        AnnIndex(store).rows(),
-        effort,
-        tuning is not None and tuning.worthwhile,
+        path=store.uri,
+        rows=rows,
+        kinds={"image": images, "caption": rows - images},
+        dim=settings.dim,
+        spread=settings.spread,
+        score=settings.score.name,
+        model=None if settings.model is None else str(settings.model),
+        columns={field.name: str(field.type) for field in store.schema if field.name not in RESERVED},
+        bytes=store.size(),
+        parts=store.fragments(),
+        version=version,
+        approximate=AnnIndex(store).rows(),
+        effort=None if tuning is None else {**asdict(tuning.chosen.effort), "recall": tuning.chosen.recall},
+        worthwhile=tuning is not None and tuning.worthwhile,
     )
 
 
@@ -99,7 +95,9 @@ def verify(store: Store, settings: Settings, progress: Progress = silent) -> Ver
     try:
         for table in store.batches([n for n in names if n in store.schema.names]):
             for column, before in seen.items():
-                faults += _repeated(column, table[column].to_pylist(), before)
+                for value in table[column].to_pylist():
+                    faults += [f'{column} "{value}" occurs twice'] if value in before else []
+                    before.add(value)
             faults += _damaged(table, lift)
             rows += len(table)
             progress("rows", rows, total)
@@ -110,25 +108,14 @@ def verify(store: Store, settings: Settings, progress: Progress = silent) -> Ver
     return Verified(rows, tuple(faults[:NAMED]), max(0, len(faults) - NAMED))
 
 
-def _repeated(column: str, values: list[object], seen: set[object]) -> list[str]:
-    """A fault for every value that was seen before; adds them to `seen`."""
-    faults = []
-    for value in values:
-        if value in seen:
-            faults.append(f'{column} "{value}" occurs twice')
-        seen.add(value)
-    return faults
-
-
 def _damaged(table: pa.Table, lift: Lift | None) -> list[str]:
     """A fault for every row whose numbers are not those that were written."""
     ids, embedding = table["id"].to_pylist(), embedding_of(table)
-    wrong = checksums(ids, table["kind"].to_pylist(), *numbers(embedding)) != table["check"].to_numpy()
+    wrong = checksums(ids, table["kind"].to_pylist(), embedding) != table["check"].to_numpy()
     faults = [f'"{ids[n]}" has changed: its checksum differs' for n in np.flatnonzero(wrong)]
     if lift is None or "vector" not in table.column_names or table["vector"].null_count:
         return faults  # an interrupted tuning: no search uses its vectors
     stored, expected = matrix(table["vector"]), lift.items(embedding)
     close = np.isclose(stored, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max()).all(1)
-    return faults + [
-        f'"{ids[n]}": its ANN vector does not match its embedding' for n in np.flatnonzero(~close & ~wrong)
-    ]
+    odd = np.flatnonzero(~close & ~wrong)
+    return faults + [f'"{ids[n]}": its ANN vector does not match its embedding' for n in odd]

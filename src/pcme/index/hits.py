@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 
+from pcme.core.checks import require
 from pcme.errors import ConfigError
 
 
@@ -70,22 +71,21 @@ class Hits:
 
     def above(self, threshold: float) -> "Hits":
         """Only hits whose match probability is at least `threshold`."""
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold: must be a probability in [0, 1], got {threshold}.")
+        require("threshold", 0 <= threshold <= 1, "a probability in [0, 1]", threshold)
         if any(hit.match_probability is None for hit in self.hits):
             raise ConfigError(
-                "threshold: these hits have no match probability, their score is a distance. "
-                "Leave the threshold out, or create an index with a score such as csd_prob."
+                "threshold: these hits have no match probability, their score is a distance. Leave the threshold out, "
+                "or create an index with a score such as csd_prob."
             )
         passing = (hit for hit in self.hits if (hit.match_probability or 0.0) >= threshold)
         return replace(self, hits=tuple(passing))
 
     def record(self) -> dict[str, object]:
         """The JSON that `pcme search --json` prints."""
-        hit = ("rank", "id", "kind", "path", "text", "match_probability", "uncertainty", "metadata")
+        names = ("rank", "id", "kind", "path", "text", "match_probability", "uncertainty", "metadata")
         return {
             "query": asdict(self.query),
-            "hits": [{name: _plain(getattr(one, name)) for name in hit} for one in self.hits],
+            "hits": [{name: _plain(getattr(hit, name)) for name in names} for hit in self.hits],
             "searched": self.searched,
             "calibrated": self.calibrated,
             "exact": self.exact,

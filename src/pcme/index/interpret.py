@@ -11,6 +11,7 @@ from pcme.errors import ConfigError
 from pcme.index.hits import Hit, Hits, QueryInfo
 from pcme.index.queries import EncodedQuery, Ranked
 from pcme.index.rows import RESERVED
+from pcme.scores.combine import Calibrate
 from pcme.uncertainty import Confidence
 
 LEAST_P = 0.5
@@ -19,7 +20,7 @@ LEAST_P = 0.5
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Knows whether scores are log probabilities, and how they are calibrated, if at all."""
+    """Whether scores are log probabilities, and how they are calibrated, if at all."""
 
     is_probability: bool
     confidence: Confidence | None
@@ -28,13 +29,17 @@ class Interpreter:
 
     @classmethod
     def covering(cls, is_probability: bool, confidence: Confidence | None, min_coverage: float | None) -> "Interpreter":
-        """One that answers at least this share of the answerable calibration queries."""
+        """The interpreter that answers at least this share of the answerable calibration queries."""
         if min_coverage is None:
             return cls(is_probability, confidence)
         if confidence is None or not is_probability:
             raise ConfigError("min_coverage: the model is not calibrated. Run `pcme calibrate` on it first.")
-        least_p = confidence.threshold(min_coverage=min_coverage).value
-        return cls(is_probability, confidence, least_p)
+        return cls(is_probability, confidence, confidence.threshold(min_coverage=min_coverage).value)
+
+    @property
+    def calibrate(self) -> Calibrate | None:
+        """From log p to calibrated log p; None without a confidence."""
+        return None if self.confidence is None else self.confidence.log_probability
 
     def hits(self, query: EncodedQuery, ranked: Ranked, rows: Mapping[str, dict[str, Any]]) -> Hits:
         """The hits of a query; `rows` are those of its ids, less any that were just deleted."""
@@ -48,10 +53,10 @@ class Interpreter:
                 score=float(ranked.scores[n]),
                 match_probability=None if p is None else float(p[n]),
                 raw_probability=None if raw is None else float(raw[n]),
-                uncertainty=None if ranked.uncertainty is None else ranked.uncertainty[n],
+                uncertainty=None if ranked.uncertainty is None else float(ranked.uncertainty[n]),
                 path=rows[name]["path"],
                 text=rows[name]["text"],
-                metadata=_metadata(rows[name]),
+                metadata={key: x for key, x in rows[name].items() if x is not None and key not in RESERVED},
             )
             for n, name in enumerate(ranked.ids)
             if name in rows
@@ -70,30 +75,21 @@ class Interpreter:
         return self.confidence.answerable(best_p, gallery=searched)
 
     def _query_info(self, query: EncodedQuery, ranked: Ranked, p: Float64[np.ndarray, " k"] | None) -> QueryInfo:
+        uncertainty, percentile = query.uncertainty(), None
         if p is None:
-            return QueryInfo(query.uncertainty(), None, None, None, query.note)
+            return QueryInfo(uncertainty, None, None, None, query.note)
+        if self.confidence is not None and uncertainty is not None and query.side is not None:
+            percentile = float(self.confidence.percentile(uncertainty, side=query.side))
         expected = ranked.expected_matches(lambda scores: self._probability(query, scores))
         best_p = float(p[0]) if len(p) else 0.0
         answerable = query.note is None and self.answerable(best_p, ranked.searched)
-        return QueryInfo(query.uncertainty(), self._percentile(query), expected, answerable, query.note)
+        return QueryInfo(uncertainty, percentile, expected, answerable, query.note)
 
     def _probability(self, query: EncodedQuery, scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
         """Calibrated where possible; the parts of a combination have been calibrated before."""
         if self.confidence is None or query.combined is not None:
             return _raw(scores)
         return self.confidence.probability(scores)
-
-    def _percentile(self, query: EncodedQuery) -> float | None:
-        uncertainty = query.uncertainty()
-        if self.confidence is None or uncertainty is None or query.side is None:
-            return None
-        return float(self.confidence.percentile(uncertainty, side=query.side))
-
-
-def _metadata(row: Mapping[str, object]) -> dict[str, object]:
-    """The columns of a row that are metadata and have a value."""
-    known = {name: value for name, value in row.items() if value is not None}
-    return {name: value for name, value in known.items() if name not in RESERVED}
 
 
 def _raw(scores: Float[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:

@@ -1,7 +1,6 @@
 """Sources: the items that `SearchIndex.add` takes, with ids known at once, embedded on demand.
 
-Items that are in an index already are never decoded or encoded again, so that an interrupted `add`
-resumes by calling it again.
+Items that are in an index already are never encoded again, so that calling an interrupted `add` again resumes it.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
@@ -36,6 +35,8 @@ class Source(ABC):
     metadata: pa.Table | None = None
     chunk: int
     """Items that are embedded and written at once."""
+    model: str | None = None
+    """The digest of the model that made these embeddings, where that is known."""
 
     @abstractmethod
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
@@ -44,11 +45,6 @@ class Source(ABC):
     @abstractmethod
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """The origins of these items, known before they are embedded."""
-
-    @property
-    def model(self) -> str | None:
-        """The digest of the model that made these embeddings, where that is known."""
-        return None
 
     def _rows(self, indices: Sequence[int], embedding: Embedding) -> Rows:
         metadata = None if self.metadata is None else self.metadata.take(list(indices))
@@ -76,9 +72,8 @@ class Embeddings(Source):
         return self._rows(indices, self.embedding[torch.tensor(indices)])
 
     def origins(self, indices: Sequence[int]) -> list[Origin]:
-        """The paths and texts given."""
-        kinds = [self.kind] * len(indices)
-        return origins_of(kinds, take(self.paths, indices), take(self.texts, indices))
+        """The paths and texts of the items, where they have any."""
+        return origins_of([self.kind] * len(indices), take(self.paths, indices), take(self.texts, indices))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,30 +86,22 @@ class Images(Source):
     vectors: VectorFile | None = None
     chunk: int = 512
 
+    @torch.no_grad()
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
         """Decode in threads, encode in batches."""
+        if self.vectors is not None:
+            return self._rows(indices, encoder.model.embed_images(_stacked(self.vectors, indices)))
+        subset = Subset(self.images, np.asarray(indices, np.int64))
         usable, parts = [], []
-        for some, inputs in self._inputs(indices, encoder, problems):
-            usable += some
-            with torch.no_grad():
-                parts.append(encoder.model.embed_images(inputs))
+        for rows, pixels in image_batches(subset, encoder.model.transform, batch_size=64, problems=problems):
+            usable += [indices[n] for n in rows.tolist()]
+            parts.append(encoder.model.embed_images(pixels))
         return self._rows(usable, joined(parts)) if usable else None
 
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """The files, resolved."""
         paths = [self.images.path(n) for n in indices]
         return [Origin("image", None if path is None else str(path.resolve())) for path in paths]
-
-    def _inputs(
-        self, indices: Sequence[int], encoder: Encoder, problems: Problems
-    ) -> Iterator[tuple[list[int], Shaped[Tensor, "b ..."]]]:
-        if self.vectors is not None:
-            yield list(indices), torch.stack([self.vectors.row(n) for n in indices])
-            return
-        subset = Subset(self.images, np.asarray(indices, np.int64))
-        transform = encoder.model.transform
-        for rows, pixels in image_batches(subset, transform, batch_size=64, problems=problems):
-            yield [indices[n] for n in rows.tolist()], pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,27 +114,22 @@ class Captions(Source):
     vectors: VectorFile | None = None
     chunk: int = 2048
 
+    @torch.no_grad()
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows | None:
         """Encode in batches; a text without words is reported and left out."""
         if self.vectors is not None:
-            with torch.no_grad():
-                vectors = torch.stack([self.vectors.row(n) for n in indices])
-                return self._rows(indices, encoder.model.embed_caption_vectors(vectors))
-        usable = [n for n in indices if self._has_words(n, encoder, problems)]
-        if not usable:
-            return None
-        return self._rows(usable, encoder.captions([self.texts[n] for n in usable]))
+            return self._rows(indices, encoder.model.embed_caption_vectors(_stacked(self.vectors, indices)))
+        usable = []
+        for n in indices:
+            if encoder.model.tokeniser.split(self.texts[n]):
+                usable.append(n)
+            else:
+                problems.add("caption-empty", self.ids[n], f"no words in {self.texts[n]!r:.40}")
+        return self._rows(usable, encoder.model.encode_captions([self.texts[n] for n in usable])) if usable else None
 
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """The texts."""
         return [Origin("caption", text=self.texts[n]) for n in indices]
-
-    def _has_words(self, index: int, encoder: Encoder, problems: Problems) -> bool:
-        text = self.texts[index]
-        if encoder.model.tokeniser.split(text):
-            return True
-        problems.add("caption-empty", self.ids[index], f"no words in {text!r:.40}")
-        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +166,11 @@ class ImageList(ImageSource):
         return None if isinstance(image, Image.Image) else Path(image)
 
 
-def chunks(source: Source) -> Iterator[range]:
-    """The indices of a source, as many at once as are written at once."""
-    total = len(source.ids)
-    return (range(n, min(total, n + source.chunk)) for n in range(0, total, source.chunk))
+def chunks(sources: Sequence[Source]) -> Iterator[tuple[Source, range]]:
+    """The sources and indices of their items, as many at once as are written at once."""
+    for source in sources:
+        total = len(source.ids)
+        yield from ((source, range(n, min(total, n + source.chunk))) for n in range(0, total, source.chunk))
 
 
 def require_distinct(sources: Sequence[Source]) -> None:
@@ -200,10 +183,8 @@ def require_distinct(sources: Sequence[Source]) -> None:
                 (first,) = owner.origins([owner.ids.index(name)])
                 (second,) = source.origins([index])
                 if not first.agrees(second):
-                    raise DataError(
-                        f'duplicate id "{name}": {first} and {second}. Add a folder that holds '
-                        "both, or give them ids of their own."
-                    )
+                    both = f"{first} and {second}"
+                    raise DataError(f'duplicate id "{name}": {both}. Add a folder that holds both, or give other ids.')
 
 
 def images_below(folder: Path, part: str = "") -> Images:
@@ -222,30 +203,31 @@ def images_below(folder: Path, part: str = "") -> Images:
 
 def images_of(dataset: CaptionDataset) -> Images:
     """The images of a split, with their metadata."""
-    count = len(dataset.images)
-    ids = [dataset.images.id(n) for n in range(count)]
-    metadata = metadata_table(_metadata(dataset), count)
-    return Images(dataset.images, ids, metadata, dataset.image_vectors)
+    ids = [dataset.images.id(n) for n in range(len(dataset.images))]
+    return Images(dataset.images, ids, _metadata(dataset), dataset.image_vectors)
 
 
 def captions_of(dataset: CaptionDataset) -> Captions:
     """The captions of a split, with the metadata and the ids of their images."""
     images = [dataset.images.id(int(n)) for n in dataset.caption_image]
-    metadata = metadata_table(_metadata(dataset), len(dataset.images))
-    assert metadata is not None  # it has the split
-    metadata = metadata.take(dataset.caption_image).append_column("image", pa.array(images))
+    metadata = _metadata(dataset).take(dataset.caption_image).append_column("image", pa.array(images))
     return Captions(dataset.captions, dataset.caption_ids, metadata, dataset.caption_vectors)
 
 
-def _metadata(dataset: CaptionDataset) -> dict[str, list[object]]:
-    """{column: one value per image}: split, class, labels and metadata."""
+def _metadata(dataset: CaptionDataset) -> pa.Table:
+    """One row per image: split, class, labels and metadata."""
     columns: dict[str, list[object]] = {"split": [dataset.split] * len(dataset.images)}
     if dataset.classes is not None:
-        names = dataset.classes.names
-        columns["class"] = [names[n] for n in dataset.classes.values.tolist()]
+        columns["class"] = [dataset.classes.names[n] for n in dataset.classes.values.tolist()]
     if dataset.labels is not None:
-        marks, names = dataset.labels.values, dataset.labels.names
-        columns["labels"] = [[names[n] for n in np.flatnonzero(row)] for row in marks]
+        names = dataset.labels.names
+        columns["labels"] = [[names[n] for n in np.flatnonzero(row)] for row in dataset.labels.values]
     for name in dict.fromkeys(name for row in dataset.metadata or () for name in row):
         columns[name] = [row.get(name) for row in dataset.metadata or ()]
-    return columns
+    table = metadata_table(columns, len(dataset.images))
+    assert table is not None  # it has the split
+    return table
+
+
+def _stacked(vectors: VectorFile, indices: Sequence[int]) -> Float[Tensor, "b s d"]:
+    return torch.stack([vectors.row(n) for n in indices])

@@ -52,8 +52,7 @@ def local(uri: str) -> Path | None:
 def flush(uri: str, since: float) -> None:
     """Flush to the disk the files written since then, and their names.
 
-    The engine renames, so that a crash of the program leaves all or nothing. After a power cut
-    that holds only if the contents have reached the disk too.
+    The engine renames, so that a crash leaves all or nothing; a power cut leaves what has reached the disk.
     """
     folder = local(uri)
     for path, _, names in os.walk(folder) if folder is not None else ():

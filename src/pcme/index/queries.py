@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from PIL import Image
+from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError
@@ -17,18 +17,18 @@ from pcme.index.settings import POINT, Settings
 from pcme.scores import combine
 from pcme.scores.base import Score
 from pcme.scores.combine import Calibrate
+from pcme.uncertainty import Side
 
 Query = str | Path | Image.Image | Embedding | combine.Query
 """Text, an image (a path or a PIL image), an embedding, or a combination of these."""
 
-Side = Literal["captions", "images"]
 SIDES: dict[Kind, Side] = {"image": "images", "caption": "captions"}
 """The side of the model that encodes items of this kind."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How many items are wanted, among which, and how combined queries are calibrated."""
+    """The number of items to find, a filter, and the calibration of combined queries."""
 
     k: int
     where: str | None = None
@@ -72,7 +72,7 @@ class Ranked:
 
     ids: list[str]
     scores: Float[np.ndarray, " k"]
-    uncertainty: list[float] | None
+    uncertainty: Float[Tensor, " k"] | None
     pool: Float[np.ndarray, " m"]
     """All scores that became known on the way."""
     sample: Float[np.ndarray, " s"]
@@ -90,19 +90,14 @@ class Ranked:
 
 def combine_queries(
     query: Query | None, all_of: Sequence[Query] = (), any_of: Sequence[Query] = (), but_not: Sequence[Query] = ()
-) -> Query:
+) -> combine.Query:
     """(query and all of `all_of`) or any of `any_of`, but none of `but_not`."""
     required = [*([] if query is None else [query]), *all_of]
-    either = [*([_join(combine.all_of, required)] if required else []), *any_of]
+    either = [*([combine.all_of(required)] if required else []), *any_of]
     if not either:
         raise ConfigError("query: empty query. Give a query, all_of or any_of.")
-    positive = _join(combine.any_of, either)
+    positive = combine.any_of(either)
     return combine.but_not(positive, combine.any_of(but_not)) if but_not else positive
-
-
-def _join(join: Callable[[Sequence[Query]], Query], parts: Sequence[Query]) -> Query:
-    """A single part stays itself: less is known of a combination."""
-    return parts[0] if len(parts) == 1 else join(parts)
 
 
 @dataclass(frozen=True)
@@ -114,10 +109,8 @@ class QueryEncoder:
 
     def encode(self, query: Query, kind: Kind | None = None) -> EncodedQuery:
         """Encode a query; `kind` says what an embedding is of."""
-        if isinstance(query, Gaussian | Points):
-            return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
-        if not isinstance(query, combine.Query):
-            return self._encode_single(query)
+        if not isinstance(query, combine.Query) or isinstance(query, combine.One):
+            return self._encode_single(query, kind)
         notes: list[str] = []
 
         def encode(item: object) -> Embedding:
@@ -139,18 +132,18 @@ class QueryEncoder:
             raise ConfigError("query: a combination has no embedding. Give its parts one by one.")
         return embedding
 
-    def _encode_single(self, query: object) -> EncodedQuery:
+    def _encode_single(self, query: object, kind: Kind | None = None) -> EncodedQuery:
+        if isinstance(query, combine.One):
+            return self._encode_single(query.item, kind)
+        if isinstance(query, Gaussian | Points):
+            return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
         if isinstance(query, str):
             embedding, note = self.encoder.text(query)
             return EncodedQuery(self._fit(embedding), side="captions", note=note)
         if isinstance(query, Path | Image.Image):
-            return EncodedQuery(self._fit(self.encoder.images([query])), side="images")
-        if isinstance(query, Gaussian | Points):
-            return EncodedQuery(self._fit(query))
-        raise ConfigError(
-            "query: must be text, an image (a Path or a PIL image), a Gaussian, Points, or a "
-            f"combination of these, got {type(query).__name__}."
-        )
+            return EncodedQuery(self._fit(self.encoder.model.encode_images([query])), side="images")
+        kind_given = type(query).__name__
+        raise ConfigError(f"query: must be text, a Path, a PIL image, an embedding or a combination, got {kind_given}.")
 
     def _fit(self, query: Embedding) -> Embedding:
         if len(query) != 1:

@@ -1,11 +1,10 @@
 """Resident: the embeddings of an index in memory, in write order, kept up to date."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from pcme.embedding import Embedding, Gaussian, Points
@@ -24,23 +23,22 @@ def bytes_of(settings: Settings, rows: int) -> int:
     return rows * per_row * (2 if settings.score.divides_by_sigma else 1)
 
 
-@dataclass(eq=False)
 class Resident:
-    """Rows 0 to n - 1; `generation` changes with them, rows below `stable` did not change."""
+    """Rows 0 to n - 1; `generation` changes with them."""
 
-    settings: Settings
-    ids: list[str] = field(default_factory=list)
-    generation: int = 0
-    stable: int = 0
-    """Rows below it are what they were in the generation before."""
     lasting: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.generation = settings, 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.ids: list[str] = []
+        self.stable = 0
+        """Rows below it are what they were in the generation before."""
         self._version: int | None = None
-        self._seq = np.empty(0, np.int64)
-        self._mean = torch.empty(0, self.settings.dim)
-        width = {"diagonal": self.settings.dim, "isotropic": 1, "none": 0}
-        self._log_sigma = torch.empty(0, width[self.settings.spread])
+        self._seq = torch.empty(0, dtype=torch.int64)
+        self._mean, self._log_sigma = torch.empty(0, self.settings.dim), torch.empty(0, self.settings.sigmas)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -66,39 +64,49 @@ class Resident:
 
     def rows_of(self, seq: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " m"]:
         """The rows with these `seq`, ascending; unknown ones are left out."""
-        known = self._seq[: len(self)]
+        known = self._known_seq
         rows = np.searchsorted(known, np.sort(seq))
         rows = rows[rows < len(known)]
         present: Int64[np.ndarray, " m"] = rows[np.isin(known[rows], seq)]
         return present
 
-    def refresh(self, store: Store) -> bool:
-        """Load changes since the last refresh; return whether there were any."""
+    @property
+    def _known_seq(self) -> Int64[np.ndarray, " n"]:
+        known: Int64[np.ndarray, " n"] = self._seq[: len(self)].numpy()
+        return known
+
+    def refresh(self, store: Store) -> None:
+        """Load the changes since the last refresh."""
         if (version := store.refresh()) == self._version:
-            return False
+            return
         try:
             self._load_changes(store)
         except BaseException:  # half of a change would be worse than nothing
-            self.__post_init__()
-            self.ids, self.stable = [], 0
+            self._clear()
             self.generation += 2
             raise
         self._version = version
         self.generation += 1
-        return True
 
     def _load_changes(self, store: Store) -> None:
         stored = np.sort(store.read(["seq"])["seq"].to_numpy())
-        known = self._seq[: len(self)]
+        known = self._known_seq
         remaining = np.isin(known, stored, assume_unique=True)
         newest = int(known[-1]) if len(known) else -1
         fresh = int((stored > newest).sum())
         self.stable = len(self)
         if not remaining.all():
             self.remove(remaining)
-        if fresh:
-            self.reserve(len(self) + fresh)
-            self._read(store, newest)
+        if not fresh:
+            return
+        self.reserve(len(self) + fresh)
+        begin = len(self)
+        for table in store.batches(store.embedding_columns, f"seq > {newest}"):
+            self.put(embedding_of(table), table["id"].to_pylist(), table["seq"].to_numpy())
+        order = np.argsort(self._known_seq[begin:], kind="stable")
+        if (order[1:] < order[:-1]).any():  # the engine gives rows in the order of its fragments
+            self._move(begin, begin + order)
+            self.ids[begin:] = [self.ids[begin + n] for n in order.tolist()]
 
     def remove(self, remaining: Bool[np.ndarray, " n"]) -> None:
         """Move the remaining rows up, block by block: no second copy of all."""
@@ -113,9 +121,8 @@ class Resident:
         if rows <= len(self._seq):
             return
         room = rows if not len(self._seq) else int(rows * (1 + SPARE)) + 1024
-        self._mean = _grow(self._mean, len(self), room)
-        self._log_sigma = _grow(self._log_sigma, len(self), room)
-        self._seq = np.concatenate((self._seq[: len(self)], np.empty(room - len(self), np.int64)))
+        parts = (self._mean, self._log_sigma, self._seq)
+        self._mean, self._log_sigma, self._seq = (_grow(part, len(self), room) for part in parts)
 
     def put(self, items: Embedding, ids: list[str], seq: Int64[np.ndarray, " m"]) -> None:
         """Write rows after the last; room was made for them before."""
@@ -124,28 +131,17 @@ class Resident:
         self._mean[to] = torch.from_numpy(mean)
         if log_sigma is not None:
             self._log_sigma[to] = torch.from_numpy(log_sigma)
-        self._seq[to] = seq
+        self._seq.numpy()[to] = seq  # which torch may not take over: it can be read-only
         self.ids += ids
-
-    def _read(self, store: Store, newest: int) -> None:
-        """Read rows after `newest`; the engine gives them in the order of its fragments."""
-        begin = len(self)
-        for table in store.batches(store.embedding_columns, f"seq > {newest}"):
-            self.put(embedding_of(table), table["id"].to_pylist(), table["seq"].to_numpy())
-        order = np.argsort(self._seq[begin : len(self)], kind="stable")
-        if (order[1:] < order[:-1]).any():  # fragments were merged in another order
-            self._move(begin, begin + order)
-            self.ids[begin:] = [self.ids[begin + n] for n in order.tolist()]
 
     def _move(self, start: int, rows: Int64[np.ndarray, " m"]) -> None:
         """Copy these rows to those from `start` on, but for their ids."""
-        to, picked = slice(start, start + len(rows)), torch.from_numpy(rows)
-        self._mean[to] = self._mean[picked]
-        self._log_sigma[to] = self._log_sigma[picked]
-        self._seq[to] = self._seq[rows]
+        picked = torch.from_numpy(rows)
+        for part in (self._mean, self._log_sigma, self._seq):
+            part[start : start + len(rows)] = part[picked]
 
 
-def _grow(values: Float32[Tensor, "n d"], used: int, rows: int) -> Float32[Tensor, "m d"]:
-    grown = torch.empty(rows, values.shape[1])
+def _grow(values: Shaped[Tensor, "n ..."], used: int, rows: int) -> Shaped[Tensor, "m ..."]:
+    grown = values.new_empty(rows, *values.shape[1:])
     grown[:used] = values[:used]
     return grown

@@ -1,10 +1,10 @@
 """Resolve: which items, query or metadata a path, a text or a Python object means."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
 import pyarrow.csv
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pcme import data
+from pcme.core.checks import require_known
 from pcme.data.dataset import CaptionDataset
 from pcme.data.formats.sidecar import Sidecar
 from pcme.data.layout import Dataset
@@ -21,21 +22,23 @@ from pcme.data.records import IMAGE_SUFFIXES
 from pcme.data.sources import Files
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, DataError, FormatError
-from pcme.index.arrow_files import first_present, open_parquet, with_columns, without_row_numbers
+from pcme.index.arrow_files import with_columns, without_row_numbers
 from pcme.index.encoder import Encoder, ImageLike
 from pcme.index.items import Captions, Embeddings, ImageList, Images, Source, captions_of, images_below, images_of
 from pcme.index.queries import Query
 from pcme.index.rows import Kind, Metadata, checked_names, metadata_table
-from pcme.index.vector_files import MEANS, NumpyVectors, is_vectors, vector_sources
+from pcme.index.vector_files import NumpyVectors, is_vectors, vector_sources
 
 Items: TypeAlias = str | Path | Sequence[ImageLike] | Embedding | CaptionDataset | Source | Sequence[Source]
 """A path or a dataset's name, images or captions, embeddings, a split of a dataset, sources."""
+SOURCE_OF: Mapping[Kind, Callable[[CaptionDataset], Source]] = {"image": images_of, "caption": captions_of}
 
 
 def to_sources(
     items: Items, metadata: Metadata, ids: Sequence[str] | None, kind: Kind, problems: Problems
 ) -> list[Source]:
     """The sources of items given in any form; ids and metadata are one per item."""
+    require_known("kind", kind, get_args(Kind))
     if isinstance(items, Gaussian | Points):
         if ids is None:
             raise DataError("ids: embeddings need ids. Give one per embedding.")
@@ -46,7 +49,7 @@ def to_sources(
     if isinstance(items, str | Path):
         sources = parse_items([str(items)], kind, (), problems)
     elif isinstance(items, CaptionDataset):
-        sources = [images_of(items) if kind == "image" else captions_of(items)]
+        sources = [SOURCE_OF[kind](items)]
     elif isinstance(items, Source):
         sources = [items]
     elif items and isinstance(items[0], Source):
@@ -78,7 +81,7 @@ def _parse(where: str, kinds: Sequence[Kind], splits: Sequence[str], problems: P
         _require_no_parts(where, "a file of captions", splits)
         texts = read_queries(path)
         return [Captions(texts, [f"{path}:{n}" for n in range(1, len(texts) + 1)])]
-    if is_vectors(path) and (path.suffix != ".parquet" or _has_vectors(path)):
+    if is_vectors(path):
         _require_no_parts(where, "vectors", splits)
         return vector_sources(path, kinds[0])
     try:
@@ -128,10 +131,7 @@ def read_metadata(path: Path) -> pa.Table:
         raise FormatError(f"{path}: cannot be read ({error}).") from error
     names = table.column_names
     if names.count("id") != 1:
-        raise FormatError(
-            f'{path}: needs one column "id", got {", ".join(names)}. Rename the column that holds '
-            'the ids of the items to "id".'
-        )
+        raise FormatError(f'{path}: needs one column "id", got {", ".join(names)}. Rename the column of the ids.')
     try:
         checked_names(name for name in names if name != "id")
     except ConfigError as error:
@@ -142,37 +142,31 @@ def read_metadata(path: Path) -> pa.Table:
 def with_metadata(sources: Sequence[Source], table: pa.Table) -> list[Source]:
     """The sources with their rows of the table; items without a row get no values.
 
-    An item of a folder is also known by its name in the folder: "a.jpg" for "photos/a.jpg". An
-    image given by itself is also known by the name of its file.
+    An item of a folder is also known by its name in the folder ("a.jpg" for "photos/a.jpg"), an image given by itself
+    by the name of its file.
     """
-    row_of = _rows_by_id(table)
+    names = [str(name) for name in table["id"].to_pylist()]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f'metadata: {count} rows have the id "{name}". Keep one of them.')
+    row_of = {name: row for row, name in enumerate(names)}
     columns, matched, annotated = table.drop_columns(["id"]), False, list[Source]()
     for source in sources:
         if not isinstance(source, Images | Captions):
             raise ConfigError("metadata: those of vectors stand in their own Parquet file. Add them there.")
-        rows = [_find_row(name, source, row_of) for name in source.ids]
+        rows = [row_of.get(name, row_of.get(_short_name(name, source))) for name in source.ids]
         matched = matched or any(row is not None for row in rows)
         more = metadata_table(columns.take(pa.array(rows, pa.int64())), len(rows))
         annotated.append(replace(source, metadata=with_columns(source.metadata, more)))
     if not matched:
-        raise DataError(
-            f"metadata: none of the {len(row_of):,} ids is one of the items, got "
-            f'"{next(iter(row_of), "")}" for items such as "{sources[0].ids[0]}".'
-        )
+        first, item = next(iter(row_of), ""), sources[0].ids[0]
+        raise DataError(f'metadata: none of the {len(row_of):,} ids is one of the items, got "{first}" for "{item}".')
     return annotated
 
 
-def _rows_by_id(table: pa.Table) -> dict[str, int]:
-    ids = [str(name) for name in table["id"].to_pylist()]
-    for name, count in Counter(ids).items():
-        if count > 1:
-            raise DataError(f'metadata: {count} rows have the id "{name}". Keep one of them.')
-    return {name: row for row, name in enumerate(ids)}
-
-
-def _find_row(name: str, source: Source, row_of: Mapping[str, int]) -> int | None:
+def _short_name(name: str, source: Source) -> str:
     alone = isinstance(source, Images) and isinstance(source.images, ImageList)
-    return row_of.get(name, row_of.get(Path(name).name if alone else name.partition("/")[2]))
+    return Path(name).name if alone else name.partition("/")[2]
 
 
 def _annotated(sources: list[Source], metadata: Metadata, ids: Sequence[str] | None) -> list[Source]:
@@ -181,15 +175,11 @@ def _annotated(sources: list[Source], metadata: Metadata, ids: Sequence[str] | N
         return sources
     if len(sources) != 1:
         raise ConfigError(
-            f"ids and metadata: must be those of one folder, file or split, got {len(sources)} of "
-            "them. Add each with its own."
+            f"ids and metadata: must be those of one folder, file or split, got {len(sources)}. Add each."
         )
     (source,) = sources
     if not isinstance(source, Embeddings | Images | Captions):
-        raise ConfigError(
-            "ids and metadata: a file of vectors has its own. Write them to columns of a Parquet "
-            "file, or give the vectors as Points or a Gaussian."
-        )
+        raise ConfigError("ids and metadata: a file of vectors has its own. Write them to columns of a Parquet file.")
     count = len(source.ids)
     if ids is not None and len(ids) != count:
         raise DataError(f"ids: must be one per item ({count:,}), got {len(ids):,}.")
@@ -210,10 +200,7 @@ def _require_no_parts(where: str, what: str, splits: Sequence[str], kinds: Seque
     if splits:
         raise ConfigError(f'{where}: has no split "{splits[0]}", it is {what}, not a dataset. Leave --split out.')
     if "image" not in kinds:
-        raise ConfigError(
-            f"{where}: has no captions, it is {what}. Leave --kind out, or put the captions of "
-            "a.jpg into a.txt beside it."
-        )
+        raise ConfigError(f"{where}: has no captions, it is {what}. Leave --kind out, or put captions into a.txt.")
 
 
 def _of_dataset(dataset: Dataset, kinds: Sequence[Kind], splits: Sequence[str], problems: Problems) -> list[Source]:
@@ -222,8 +209,7 @@ def _of_dataset(dataset: Dataset, kinds: Sequence[Kind], splits: Sequence[str], 
         read = {"image": _sidecar_images, "caption": _sidecar_captions}
         return [read[kind](dataset, name, problems) for name in names for kind in kinds]
     loaded = [dataset.load(name, problems) for name in names]
-    source_of = {"image": images_of, "caption": captions_of}
-    return [source_of[kind](split) for split in loaded for kind in kinds]
+    return [SOURCE_OF[kind](split) for split in loaded for kind in kinds]
 
 
 def _sidecar_images(dataset: Sidecar, split: str, problems: Problems) -> Source:
@@ -242,7 +228,3 @@ def _sidecar_captions(dataset: Sidecar, split: str, problems: Problems) -> Sourc
     names = [f"{root.name}/{loaded.images.id(n)}" for n in range(len(loaded.images))]
     ids = tuple(f"{root.name}/{name}" for name in loaded.caption_ids)
     return captions_of(replace(loaded, images=Files(root.parent, names), caption_ids=ids))
-
-
-def _has_vectors(path: Path) -> bool:
-    return first_present(MEANS, open_parquet(path).schema_arrow.names) is not None

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from jaxtyping import Float32, Int64
 
@@ -32,9 +33,9 @@ Kind = Literal["image", "caption"]
 Metadata: TypeAlias = pa.Table | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | None
 """A table, {column: values}, or one mapping per item."""
 
-RESERVED = ("id", "kind", "path", "text", "mean", "log_sigma", "vector", "seq", "check")
-"""Names that no column of metadata can have."""
 INTERNAL = ("mean", "log_sigma", "vector", "seq", "check")
+RESERVED = ("id", "kind", "path", "text", *INTERNAL)
+"""Names that no column of metadata can have."""
 LONGEST_ID = 4096
 
 
@@ -49,9 +50,8 @@ def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) ->
         pa.field("check", pa.int64(), nullable=False),
         pa.field("mean", pa.list_(pa.float32(), settings.dim), nullable=False),
     ]
-    if settings.spread != "none":
-        size = settings.dim if settings.spread == "diagonal" else 1
-        fields.append(pa.field("log_sigma", pa.list_(pa.float32(), size), nullable=False))
+    if settings.sigmas:
+        fields.append(pa.field("log_sigma", pa.list_(pa.float32(), settings.sigmas), nullable=False))
     if width is not None:
         fields.append(pa.field("vector", pa.list_(pa.float32(), width), nullable=False))
     fields += [pa.field(name, _type(name, columns[name])) for name in checked_names(columns)]
@@ -61,12 +61,9 @@ def schema(settings: Settings, width: int | None, columns: Mapping[str, str]) ->
 class Origin(NamedTuple):
     """What is known of an item before it is embedded; tells apart two items of one id.
 
-    >>> photo = Origin("image", "/a/1.jpg")
-    >>> photo.contradicts(Origin("image", "/b/1.jpg")), photo.agrees(Origin("image", "/a/1.jpg"))
-    (True, True)
-    >>> nothing = Origin("image")
-    >>> nothing.contradicts(photo), nothing.agrees(photo)
-    (False, False)
+    >>> photo, other, bare = Origin("image", "/a/1.jpg"), Origin("image", "/b/1.jpg"), Origin("image")
+    >>> photo.contradicts(other), photo.agrees(photo), bare.contradicts(photo), bare.agrees(photo)
+    (True, True, False, False)
     """
 
     kind: Kind
@@ -95,12 +92,9 @@ Texts = list[str | None] | None
 
 
 def origins_of(kinds: Sequence[Kind], paths: Texts, texts: Texts) -> list[Origin]:
-    """The origins of items; one object per kind where vectors alone are given."""
-    if paths is None and texts is None:
-        bare = {kind: Origin(kind, None, None) for kind in set(kinds)}
-        return [bare[kind] for kind in kinds]
+    """The origins of items."""
     nothing = [None] * len(kinds)
-    return [Origin(*facts) for facts in zip(kinds, paths or nothing, texts or nothing, strict=True)]
+    return list(map(Origin, kinds, paths or nothing, texts or nothing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +107,6 @@ class Rows:
     metadata: pa.Table | None = None
 
     def __post_init__(self) -> None:
-        for name in ("origins", "embedding", "metadata"):
-            if (value := getattr(self, name)) is not None and len(value) != len(self.ids):
-                raise DataError(f"{name}: must be one per id ({len(self.ids):,}), got {len(value):,}.")
-        checked_ids(self.ids)
         if self.metadata is not None:
             checked_names(self.metadata.column_names)
 
@@ -132,31 +122,22 @@ class Rows:
             None if self.metadata is None else self.metadata.take(list(indices)),
         )
 
-    def columns(self) -> dict[str, pa.Array]:
-        """The columns id, kind, path, text, mean and log_sigma."""
+    def table(self) -> pa.Table:
+        """The columns id, kind, path, text, mean and log_sigma, then the metadata."""
         mean, log_sigma = numbers(self.embedding)
         columns = {"id": pa.array(self.ids, pa.string())}
         for name in ("kind", "path", "text"):
-            columns[name] = pa.array([getattr(one, name) for one in self.origins], pa.string())
+            columns[name] = pa.array([getattr(origin, name) for origin in self.origins], pa.string())
         columns["mean"] = vectors_column(mean)
-        return columns if log_sigma is None else {**columns, "log_sigma": vectors_column(log_sigma)}
+        if log_sigma is not None:
+            columns["log_sigma"] = vectors_column(log_sigma)
+        for name in () if self.metadata is None else self.metadata.column_names:
+            columns[name] = self.metadata[name]  # type: ignore[index]
+        return pa.table(columns)
 
     def checksums(self) -> Int64[np.ndarray, " n"]:
         """The column check."""
-        kinds = [origin.kind for origin in self.origins]
-        return checksums(self.ids, kinds, *numbers(self.embedding))
-
-    def table(self, target: pa.Schema, vectors: Float32[np.ndarray, "n l"] | None, first_seq: int) -> pa.Table:
-        """A table of this schema, with `seq` from `first_seq` on."""
-        columns = self.columns()
-        columns["seq"] = pa.array(np.arange(first_seq, first_seq + len(self)))
-        columns["check"] = pa.array(self.checksums())
-        if vectors is not None:
-            columns["vector"] = vectors_column(vectors)
-        arrays = [
-            columns[field.name] if field.name in columns else _cast(self.metadata, field, len(self)) for field in target
-        ]
-        return pa.Table.from_arrays(arrays, schema=target)
+        return checksums(self.ids, [origin.kind for origin in self.origins], self.embedding)
 
 
 def take(values: Sequence[T] | None, indices: Sequence[int]) -> list[T] | None:
@@ -179,13 +160,9 @@ def embedding_of(table: pa.Table) -> Embedding:
     return Gaussian(mean, torch.from_numpy(matrix(table["log_sigma"])))
 
 
-def checksums(
-    ids: Sequence[str],
-    kinds: Sequence[str],
-    mean: Float32[np.ndarray, "n d"],
-    log_sigma: Float32[np.ndarray, "n s"] | None,
-) -> Int64[np.ndarray, " n"]:
+def checksums(ids: Sequence[str], kinds: Sequence[str], embedding: Embedding) -> Int64[np.ndarray, " n"]:
     """CRC-32 of each row's id, kind and numbers."""
+    mean, log_sigma = numbers(embedding)
     sums = np.empty(len(ids), np.int64)
     for n, (name, kind) in enumerate(zip(ids, kinds, strict=True)):
         crc = zlib.crc32(mean[n], zlib.crc32(f"{kind}:{name}".encode()))
@@ -198,17 +175,12 @@ def metadata_table(metadata: Metadata, count: int) -> pa.Table | None:
     if metadata is None:
         return None
     try:
-        if isinstance(metadata, pa.Table):
-            table = metadata
-        elif isinstance(metadata, Mapping):
-            table = pa.table({name: pa.array(values) for name, values in metadata.items()})
-        else:
-            names = list(dict.fromkeys(name for row in metadata for name in row))
-            table = pa.table({name: pa.array([row.get(name) for row in metadata]) for name in names})
+        if not isinstance(metadata, pa.Table | Mapping):
+            names = dict.fromkeys(name for row in metadata for name in row)
+            metadata = {name: [row.get(name) for row in metadata] for name in names}
+        table = metadata if isinstance(metadata, pa.Table) else pa.Table.from_pydict(metadata)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"metadata: no type fits all values of a column, {error}. Give each column one type."
-        ) from error
+        raise DataError(f"metadata: no type fits all values of a column, {error}. Give each one type.") from error
     if not table.num_columns:
         return None
     if len(table) != count:
@@ -232,12 +204,11 @@ def checked_names(names: Iterable[str]) -> list[str]:
     """The names of columns of metadata; an error for one that the engine could not read."""
     columns = list(names)
     for name in columns:
-        readable = name.isprintable() and "." not in name and "`" not in name and name.strip()
-        if name in RESERVED or name.startswith("_") or not readable:
+        readable = name.isprintable() and not name.startswith("_") and name.strip() and not {".", "`"} & {*name}
+        if name in RESERVED or not readable:
             raise ConfigError(
-                f'column: "{name:.60}" cannot be a column of metadata. Rename it, or leave it out; '
-                f"reserved are {', '.join(RESERVED)}, and names that begin with _ or have a dot, a "
-                "backtick or a line break."
+                f'column: "{name:.60}" cannot be a column of metadata. Rename it, or leave it out; reserved are '
+                f"{', '.join(RESERVED)}, and names that begin with _ or have a dot, a backtick or a line break."
             )
     if twice := _repeated(columns):
         raise ConfigError(f'column: "{twice}" is given twice. Rename one, or leave it out.')
@@ -250,12 +221,25 @@ def vectors_column(values: Float32[np.ndarray, "n d"]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
-def matrix(column: pa.ChunkedArray) -> Float32[np.ndarray, "n d"]:
-    """A column of vectors as a matrix that may be changed."""
-    width = column.type.list_size
-    parts = [chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks]
-    whole = np.concatenate(parts) if parts else np.empty((0, width), np.float32)
-    return np.require(whole, np.float32, ["C", "W"])
+def matrix(column: pa.ChunkedArray, width: int | None = None) -> Float32[np.ndarray, "n d"]:
+    """A column of vectors as a matrix that may be changed; `width` is needed where the type does not tell it."""
+    flat = pc.list_flatten(column).to_numpy()  # Arrow's memory is read-only, torch wants its own
+    return np.require(flat, np.float32, ["C", "W"]).reshape(-1, width or column.type.list_size)
+
+
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of a schema: others are left out, missing ones are null."""
+    columns = []
+    for field in schema:
+        values = table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type)
+        try:
+            columns.append(values.cast(field.type))
+        except (pa.ArrowException, TypeError) as error:
+            raise DataError(
+                f'column "{field.name}": holds {field.type}, got {values.type} that does not fit ({error}). '
+                "Convert the values, or write them to another column or file."
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _repeated(names: Sequence[str]) -> str | None:
@@ -268,20 +252,5 @@ def _type(name: str, kind: str) -> pa.DataType:
         return pa.type_for_alias(kind)
     except ValueError as error:
         raise ConfigError(
-            f'column "{name}": unknown type, got "{kind}". Use an Arrow type, such as string, '
-            "int64, double, bool, date32."
-        ) from error
-
-
-def _cast(metadata: pa.Table | None, field: pa.Field, count: int) -> pa.ChunkedArray | pa.Array:
-    """The column of a table as this field holds it; nulls where there is none."""
-    if metadata is None or field.name not in metadata.column_names:
-        return pa.nulls(count, field.type)
-    values = metadata[field.name]
-    try:
-        return values.cast(field.type)
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(
-            f'column "{field.name}": holds {field.type}, got {values.type} that does not fit '
-            f"({error}). Convert the values, or use another column."
+            f'column "{name}": unknown type, got "{kind}". Use one of Arrow, such as string, int64, double, bool.'
         ) from error

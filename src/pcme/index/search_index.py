@@ -1,19 +1,15 @@
 """SearchIndex: images and captions in, the best matches out, each with its probability.
 
-::
-
-    index = SearchIndex.create("birds.index", "runs/aviary") index.add("photos/") for hit in index.search("a small red
-    bird", k=5):
-        print(hit.rank, hit.match_probability, hit.path)
-
 Search has two stages. The first proposes candidates: in memory a scan whose bound proves that nothing was missed, for a
 large index the engine's ANN index. The second is the model's own score, which alone decides the order.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from pcme import scores
+from pcme.core.checks import require_known
 from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, joined
@@ -24,7 +20,7 @@ from pcme.index.finder import Finder
 from pcme.index.health import Description, Verified
 from pcme.index.hits import Hits
 from pcme.index.interpret import Interpreter
-from pcme.index.queries import Query, QueryEncoder, combine_queries
+from pcme.index.queries import Query, QueryEncoder, Request, combine_queries
 from pcme.index.resolve import Items, to_sources
 from pcme.index.rows import Kind, Metadata, schema
 from pcme.index.settings import Settings, Spread
@@ -40,14 +36,15 @@ from pcme.uncertainty import Confidence
 class SearchIndex:
     """An index on disk (or at an object store's URI) and the model it belongs to.
 
-    Embeddings that exist already go in and are searched for without encoding anything again. With
-    "memory://" as its path an index leaves nothing on the disk::
+    ::
 
-        index = SearchIndex.create("memory://", model, confidence=confidence)
-        index.add(images, {"number": range(len(images))}, ids=ids)  # a Gaussian, or Points
-        for hits in index.search_many(captions, k=6, query_kind="caption"):
-            hits.query.expected_matches, hits.query.answerable, hits.query.percentile
-            hits[0].id, hits[0].match_probability, hits.calibrated
+        index = SearchIndex.create("birds.index", "runs/aviary")
+        index.add("photos/")
+        for hit in index.search("a small red bird", k=5):
+            print(hit.rank, hit.match_probability, hit.path)
+
+    Embeddings go in, and are searched for, without being encoded again. With the path "memory://" an index leaves
+    nothing on the disk.
     """
 
     def __init__(self, store: Store, settings: Settings, encoder: Encoder) -> None:
@@ -55,7 +52,7 @@ class SearchIndex:
         self._query_encoder = QueryEncoder(settings, encoder)
         self._writer = Writer(settings, store, encoder)
         # A version of its own: a search must not see the table change while it reads.
-        self._finder = Finder(settings, store.twin(), encoder)
+        self._finder = Finder(settings, store.twin())
 
     @classmethod
     def create(
@@ -71,20 +68,23 @@ class SearchIndex:
     ) -> "SearchIndex":
         """Create an empty index in a folder, or at a URI such as s3://bucket/birds or memory://.
 
-        `model` is a model, or the folder of one. Without it the index is for vectors of your own,
-        described by `dim`, `score` (default "mean") and `spread` (default "none"). `columns` are
-        {name: Arrow type} of metadata; columns that come later with items get the type of their
-        values. `confidence` calibrates the hits (default: that in the model's folder).
+        `model` is a model or its folder. Without it the index is for vectors of your own, described by `dim`, `score`
+        (default "mean") and `spread` (default "none"). `columns` are {name: Arrow type} of metadata; columns that come
+        later with items get the type of their values. `confidence` calibrates the hits (default: that in the model's
+        folder).
         """
         encoder = Encoder(model, confidence=confidence)
-        if model is None:
-            settings = _settings(dim, score, spread)
-        elif (dim, score, spread) == (None, None, None):
+        options = {"dim": dim, "score": score, "spread": spread}
+        if model is not None and (decided := [name for name, value in options.items() if value is not None]):
+            names = ", ".join(decided)
+            raise ConfigError(f"{names}: decided by the model, got both. Leave out {names}, or the model.")
+        if model is not None:
             settings = encoder.settings()
+        elif dim is None:
+            raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
         else:
-            given = {"dim": dim, "score": score, "spread": spread}
-            named = ", ".join(name for name, value in given.items() if value is not None)
-            raise ConfigError(f"{named}: decided by the model, got both. Leave out {named}, or the model.")
+            known = score if isinstance(score, Score) else scores.create(score or "mean")
+            settings = Settings(dim, spread or "none", known)
         ann = settings.score.ann(settings.dim)
         store = Store.create(str(path), schema(settings, ann.width if ann else None, columns or {}))
         return cls(store, settings, encoder)
@@ -93,13 +93,12 @@ class SearchIndex:
     def open(
         cls, path: str | Path, model: Model | str | Path | None = None, *, confidence: Confidence | None = None
     ) -> "SearchIndex":
-        """Open the index at `path`, with the model it remembers unless another place is given.
-
-        A model is loaded when it is first needed, and refused if the index was not made with it.
-        """
+        """Open the index at `path`, with the model it remembers or `model`; another than its own is refused."""
         store = Store.open(str(path))
         settings = Settings.from_json((store.schema.metadata or {}).get(b"pcme", b""), str(path))
-        return cls(store, settings, Encoder.of_index(settings, model, confidence))
+        if model is None and settings.model is not None:
+            model = settings.model.folder
+        return cls(store, settings, Encoder(model, settings.model, confidence))
 
     @property
     def path(self) -> str:
@@ -137,9 +136,12 @@ class SearchIndex:
         """Delete the items with these ids, or all that match a filter; return how many."""
         if (ids is None) == (where is None):
             raise ConfigError("delete: needs either ids or a filter. Give ids, or where=.")
-        if where is not None:
-            return self._writer.delete_where(where)
-        return self._writer.delete([ids] if isinstance(ids, str) else list(ids or ()))
+        if where is not None and not where.strip():
+            raise ConfigError("where: the filter is empty. To delete everything, use where='true'.")
+        with self._store.writing():
+            if where is not None:
+                return self._store.delete(where)
+            return self._store.delete_ids([ids] if isinstance(ids, str) else list(ids or ()))
 
     def search(
         self,
@@ -156,10 +158,10 @@ class SearchIndex:
     ) -> Hits:
         """The k best matches among all items, or among those that a filter and a kind leave.
 
-        They match the query and `all_of` these, or instead one of `any_of`, `but_not` one of those
+        They match the query and `all_of` these, or instead one of `any_of`, and none of `but_not`
         (docs/guide/combine.md). `where` is SQL over the columns: "year > 2015 and place = 'Oslo'"
-        (docs/guide/search.md). With `min_coverage`, at least this share of the answerable
-        calibration queries counts as answerable (docs/science/calibration.md).
+        (docs/guide/search.md). With `min_coverage`, at least this share of the answerable calibration queries counts as
+        answerable (docs/science/calibration.md).
         """
         combined = combine_queries(query, all_of, any_of, but_not)
         return self.search_many([combined], k, where=where, kind=kind, exact=exact, min_coverage=min_coverage)[0]
@@ -177,15 +179,15 @@ class SearchIndex:
     ) -> list[Hits]:
         """`search` for several queries in one pass; embeddings are one query per row.
 
-        `query_kind` says what embedded queries are of: their percentile is then known too.
+        `query_kind` is the kind of items that embedded queries are of; it gives them a percentile too.
         """
         checked_k(k)
         is_probability = self.settings.score.is_log_probability
         interpreter = Interpreter.covering(is_probability, self._encoder.confidence, min_coverage)
         encoded = [self._query_encoder.encode(queries[n], query_kind) for n in range(len(queries))]
-        result = self._finder.search(encoded, k, where=_clause(where, kind), exact=exact)
-        pairs = zip(encoded, result.ranked, strict=True)
-        return [interpreter.hits(query, ranked, result.rows) for query, ranked in pairs]
+        request = Request(k, _clause(where, kind), interpreter.calibrate)
+        ranked, rows = self._finder.search(encoded, request, exact)
+        return [interpreter.hits(query, best, rows) for query, best in zip(encoded, ranked, strict=True)]
 
     def ids(self, where: str | None = None) -> list[str]:
         """The ids of all items, or of those that match a filter, in write order."""
@@ -213,39 +215,18 @@ class SearchIndex:
 
         `queries` should be like those to come; without any, items of the index stand in for them.
         """
-        self._store.refresh()
-        tuning.require_tunable(self.path, self._store.count(), self.settings, target)
-        if queries is None:
-            embedded = tuning.stand_ins(self._store)
-        else:
-            embedded = joined([self._query_encoder.embed(query) for query in queries])
-        return tuning.tune(
-            self._store,
-            self.settings,
-            embedded,
-            lambda query: self._finder.true_ids(query, tuning.DEPTH),
-            target=target,
-            progress=progress,
-        )
+        embedded = None if queries is None else joined([self._query_encoder.embed(query) for query in queries])
+        return tuning.tune(self._store, self.settings, embedded, self._finder.true_ids, target, progress)
 
     def load(self) -> None:
         """Load all embeddings into memory, as a server does once: later searches are faster."""
         self._finder.load()
 
 
-def _settings(dim: int | None, score: Score | str | None, spread: Spread | None) -> Settings:
-    """The settings of an index without a model."""
-    if dim is None:
-        raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
-    chosen = score if isinstance(score, Score) else scores.create(score or "mean")
-    return Settings(dim, spread or "none", chosen)
-
-
 def _clause(where: str | None, kind: Kind | None) -> str | None:
     """The filter, and the kind."""
     if kind is None:
         return where
-    if kind not in ("image", "caption"):
-        raise ConfigError(f'kind: must be image or caption, got "{kind}".')
+    require_known("kind", kind, get_args(Kind))
     clause = f"kind = '{kind}'"
     return clause if where is None else f"({where}) AND {clause}"

@@ -1,7 +1,4 @@
-"""Settings: the model, the score and the shape of the embeddings of an index; they never change.
-
-They are stored in the table's schema, and so go with the rows on any storage.
-"""
+"""Settings: the model, the score and the shape of an index's embeddings, stored in the table's schema for good."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,6 +9,7 @@ from pydantic import ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, V
 from torch import Tensor
 
 from pcme import scores
+from pcme.core.checks import require
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError, FormatError, ShapeError
 from pcme.scores.base import Score
@@ -56,9 +54,6 @@ def _stored_score(score: Score) -> dict[str, Any]:
     return {"kind": scores.registry.name_of(type(score)), "params": score.parameters}
 
 
-StoredScore = Annotated[Score, PlainValidator(_read_score), PlainSerializer(_stored_score)]
-
-
 @dataclass(frozen=True)
 class Settings:
     """Model, score and shape; `model` is None for an index of your own vectors."""
@@ -67,59 +62,47 @@ class Settings:
 
     dim: int
     spread: Spread
-    score: StoredScore
+    score: Annotated[Score, PlainValidator(_read_score), PlainSerializer(_stored_score)]
     model: ModelId | None = None
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         name = scores.registry.name_of(type(self.score))  # an error for one that is not registered
-        if self.dim < 1:
-            raise ConfigError(f"dim: an index needs a dimension ≥ 1, got {self.dim}.")
+        require("dim", self.dim >= 1, "at least 1", self.dim)
         if self.spread != "none" and self.score.positional:
             raise ConfigError(
-                f'score "{name}": samples belong to a position, so an index cannot rank by them. '
-                'Use a closed form, such as "match_prob", "csd" or "overlap".'
+                f'score "{name}": ranks by samples, which belong to a position. Use a closed form, as "csd".'
             )
-        if self.spread == "none" and not self.takes_points:
-            raise ConfigError(
-                f'score "{name}": compares spreads, and points have none. Use "mean" for points, '
-                "or give the items a log_sigma."
-            )
+        if self.spread == "none" and self.score.max_points == 0:
+            raise ConfigError(f'score "{name}": compares spreads, points have none. Use "mean", or give a log_sigma.')
 
     @property
-    def takes_points(self) -> bool:
-        """Whether the score compares points: by their distance, or by a probability from it."""
-        return self.score.max_points != 0
+    def sigmas(self) -> int:
+        """The number of σ per item."""
+        return {"diagonal": self.dim, "isotropic": 1, "none": 0}[self.spread]
 
-    def fitted(self, embedding: Embedding, what: str) -> Embedding:
-        """These embeddings as the index holds them; an error when they cannot be in it.
+    def fitted(self, embedding: Embedding, name: str) -> Embedding:
+        """The embeddings as the index holds them, in single precision; an error when they cannot be in it.
 
-        Single precision. Among points a Gaussian counts by its mean; among Gaussians a point has a
-        σ that is nothing beside any distance, unless the score divides by σ.
+        Among points a Gaussian counts by its mean. Among Gaussians a point has a σ that is nothing beside any distance,
+        unless the score divides by σ.
         """
-        embedding.require_finite(what)
+        embedding.require_finite(name)
         if embedding.dim != self.dim:
             raise ShapeError(
-                f"{what}: the index has dimension {self.dim}, got {embedding.dim}. "
+                f"{name}: the index has dimension {self.dim}, got {embedding.dim}. "
                 f"Encode it with the index's model: {self.model or 'unknown'}."
             )
-        single = embedding.detach().to(device="cpu", dtype=torch.float32)
+        items = embedding.detach().to(device="cpu", dtype=torch.float32)
         if self.spread == "none":
-            return Points(_only_point(single, what)[:, None])
-        return self._gaussian(single, what)
-
-    def _gaussian(self, items: Embedding, what: str) -> Gaussian:
+            return Points(_only_point(items, name)[:, None])
         if isinstance(items, Points):
             if self.score.divides_by_sigma:
-                raise ShapeError(
-                    f'{what}: "{self.score.name}" divides by σ, got a point. '
-                    'Give it a log_sigma, or rank points by "mean".'
-                )
-            items = Gaussian(_only_point(items, what), torch.full((len(items), 1), POINT))
-        wide = self.dim if self.spread == "diagonal" else 1
-        if items.log_sigma.shape[1] not in (1, wide):
-            raise ShapeError(f"{what}: has one σ per dimension, the index stores one σ per item.")
-        return Gaussian(items.mean, items.log_sigma.expand(-1, wide))
+                raise ShapeError(f'{name}: "{self.score.name}" divides by σ, got a point. Give it a log_sigma.')
+            items = Gaussian(_only_point(items, name), torch.full((len(items), 1), POINT))
+        if items.log_sigma.shape[1] not in (1, self.sigmas):
+            raise ShapeError(f"{name}: has one σ per dimension, the index stores one σ per item.")
+        return Gaussian(items.mean, items.log_sigma.expand(-1, self.sigmas))
 
     def to_json(self) -> str:
         """As JSON, for the table's schema."""
@@ -127,23 +110,20 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str | bytes, where: str) -> "Settings":
-        """What `to_json` wrote; a FormatError for anything else."""
+        """Read what `to_json` wrote; a FormatError for anything else."""
         try:
             settings = _ADAPTER.validate_json(text)
         except (ValidationError, ConfigError) as error:
             raise FormatError(f"{where}: its settings cannot be read ({error}).") from error
-        if settings.format_version != FORMAT_VERSION:
-            raise FormatError(
-                f"{where}: format {FORMAT_VERSION} is read, got {settings.format_version}. "
-                "Rebuild the index, or use the version of pcme that made it."
-            )
+        if (version := settings.format_version) != FORMAT_VERSION:
+            raise FormatError(f"{where}: must have format {FORMAT_VERSION}, got {version}. Rebuild the index.")
         return settings
 
 
-def _only_point(items: Embedding, what: str) -> Float[Tensor, "n d"]:
+def _only_point(items: Embedding, name: str) -> Float[Tensor, "n d"]:
     points = items.points()
     if points.shape[1] != 1:
-        raise ShapeError(f"{what}: an index holds one point per item, got {points.shape[1]}.")
+        raise ShapeError(f"{name}: an index holds one point per item, got {points.shape[1]}.")
     return points[:, 0]
 
 

@@ -1,7 +1,6 @@
 """Store: one LanceDB table, whose durability, versions, filters and compaction are the engine's.
 
-Added here: one writer at a time (a lock file), acknowledged writes that survive a power cut (the
-engine renames, but does not flush), and errors with a remedy.
+Added here: one writer at a time (a lock file), acknowledged writes that survive a power cut, errors with a remedy.
 """
 
 import time
@@ -33,9 +32,7 @@ class Store:
     """The table of an index, in a folder or at an object store's URI."""
 
     def __init__(self, uri: str, base: Any, table: Any) -> None:  # noqa: ANN401 - lancedb's own
-        self.uri = uri
-        self.table = table
-        self._base = base
+        self.uri, self.table, self._base = uri, table, base
         self._version = -1
         self._schema: pa.Schema | None = None
 
@@ -89,11 +86,10 @@ class Store:
         with self.filtering(where):
             return int(self.table.count_rows(bracketed(where)))
 
-    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> pa.Table:
+    def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """These columns of the matching rows, in write order."""
         with self.filtering(where):
-            query = self._select(columns, where)
-            return (query.limit(limit) if limit else query).to_arrow()
+            return self._select(columns, where).to_arrow()
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[pa.Table]:
         """`read`, some rows at a time."""
@@ -106,9 +102,7 @@ class Store:
         names = list(dict.fromkeys(["id", *columns]))
         with translated(self.uri, "cannot be read"):
             parts = [self._select(names, clause).to_arrow() for clause in _id_clauses(ids)]
-            if not parts:
-                return self._select(names).limit(1).to_arrow().slice(0, 0)
-            return pa.concat_tables(parts)
+            return pa.concat_tables(parts) if parts else self.schema.empty_table().select(names)
 
     def embeddings(self, seq: Int64[np.ndarray, " m"]) -> pa.Table:
         """The rows with these `seq`, ascending, with `embedding_columns`."""
@@ -132,8 +126,9 @@ class Store:
                 self.refresh()
                 yield
         except Timeout as error:
+            seconds = f"{WAIT:.0f} s"
             raise DataError(
-                f"{self.uri}: locked by another writer for more than {WAIT:.0f} s. Wait for it, or stop it."
+                f"{self.uri}: locked by another writer for more than {seconds}. Wait, or stop it."
             ) from error
         except PermissionError as error:
             raise ConfigError(f"{self.uri}: cannot be written, {error.strerror}. Check the permissions.") from error
@@ -198,8 +193,8 @@ class Store:
     def optimise(self) -> None:
         """Merge fragments, drop deleted rows and old versions.
 
-        The engine would also change an ANN index, and not for the better: see `tuning.compact`. At an object store,
-        where no lock excludes other writers, files of the last days stay: they may belong to a write under way.
+        The engine would also change an ANN index, for the worse: see `tuning.compact`. At an object store, where no
+        lock excludes other writers, files of the last days stay: they may belong to a write under way.
         """
         with self.committing("compact"):
             if local(self.uri) is None:
@@ -237,22 +232,19 @@ class Store:
                 yield
         except FormatError as error:
             cause = error.__cause__
-            if where is None or cause is None or not _is_of_filter(cause):
+            # the engine did not understand the filter, or cannot compute it for some row (1/0)
+            if where is None or not (isinstance(cause, ValueError) or "Divide by zero" in str(cause)):
                 raise
-            raise self._bad_filter(where, cause) from error
+            known = ", ".join(name for name in self.schema.names if name not in INTERNAL)
+            reason = SOURCE.split(str(cause), maxsplit=1)[0].removeprefix("Invalid input, ")
+            reason = reason.partition(" Valid fields are")[0].rstrip(".")
+            raise ConfigError(
+                f"filter: cannot be used, {reason}, got {where!r}. Use the columns {known} (docs/guide/search.md)."
+            ) from error
 
     def _select(self, columns: Sequence[str], where: str | None = None) -> Any:  # noqa: ANN401
         query = self.table.search().select(list(columns))
         return query if where is None else query.where(bracketed(where))
-
-    def _bad_filter(self, where: str, error: BaseException) -> ConfigError:
-        known = [name for name in self.schema.names if name not in INTERNAL]
-        reason = SOURCE.split(str(error), maxsplit=1)[0].removeprefix("Invalid input, ")
-        reason = reason.partition(" Valid fields are")[0].rstrip(".")
-        return ConfigError(
-            f"filter: cannot be used, {reason}, got {where!r}. Use the columns {', '.join(known)}; "
-            "docs/guide/search.md has the syntax."
-        )
 
 
 def bracketed(where: str | None) -> str | None:
@@ -263,8 +255,3 @@ def bracketed(where: str | None) -> str | None:
 def _id_clauses(ids: Sequence[str]) -> Iterator[str]:
     for start in range(0, len(ids), LISTED):
         yield f"id IN ({', '.join(map(quoted, ids[start : start + LISTED]))})"
-
-
-def _is_of_filter(error: BaseException) -> bool:
-    """Whether a filter was not understood, or cannot be computed for some row (1/0)."""
-    return isinstance(error, ValueError) or "Divide by zero" in str(error)

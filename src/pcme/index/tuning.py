@@ -1,7 +1,6 @@
 """Tuning: the least effort with which the ANN index finds what an exact search would.
 
-Recall@10 is measured on queries whose true answer an exact search gives. The cheapest effort that
-reaches the target is stored with the index.
+Recall@10 is measured against exact search; the cheapest effort that reaches the target is stored with the index.
 """
 
 import time
@@ -13,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from pcme.core.progress import Progress, silent
+from pcme.core.checks import require
+from pcme.core.progress import Progress
 from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, FormatError
@@ -23,7 +23,6 @@ from pcme.index.queries import EncodedQuery, Request
 from pcme.index.rows import embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
-from pcme.scores.lifts import Ann, DensityLift
 
 T = TypeVar("T")
 
@@ -43,11 +42,12 @@ TIMED = 30
 
 @dataclass(frozen=True)
 class Trial:
-    """The recall of an effort, and its time per query once encoded."""
+    """The recall of an effort, and its speed."""
 
     effort: Effort
     recall: float
     milliseconds: float
+    """The median time per query, once encoded."""
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,6 @@ class Tuning:
         """Whether it is also faster than exact search; else searches stay exact."""
         return self.reached and self.chosen.milliseconds < self.exact_milliseconds
 
-    def to_json(self) -> str:
-        """JSON, to be stored with the index."""
-        return _ADAPTER.dump_json(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str, where: str) -> "Tuning":
-        """Read what `to_json` wrote."""
-        try:
-            return _ADAPTER.validate_json(text)
-        except ValidationError as error:
-            raise FormatError(f"{where}: its tuning is damaged. Tune the index again.") from error
-
 
 _ADAPTER = TypeAdapter(Tuning)
 
@@ -90,34 +78,40 @@ _ADAPTER = TypeAdapter(Tuning)
 def tuning_in(store: Store) -> Tuning | None:
     """The tuning of the version that is read; None where there is none."""
     stored = store.notes().get("tuning")
-    return Tuning.from_json(stored, store.uri) if stored else None
-
-
-def require_tunable(where: str, rows: int, settings: Settings, target: float) -> None:
-    """Refuse an index that has nothing to tune, and a target that is not a recall."""
-    if not 0 < target <= 1:
-        raise ConfigError(f"target: a recall must be in (0, 1], got {target}.")
-    if rows < LEAST or settings.score.ann(settings.dim) is None:
-        raise ConfigError(
-            f'{where}: cannot be tuned, got {rows:,} items ranked by "{settings.score.name}". It '
-            f"needs {LEAST:,} items and a score that is a distance or a density; until then every "
-            "search is exact."
-        )
+    try:
+        return _ADAPTER.validate_json(stored) if stored else None
+    except ValidationError as error:
+        raise FormatError(f"{store.uri}: its tuning is damaged. Tune the index again.") from error
 
 
 def tune(
     store: Store,
     settings: Settings,
-    queries: Embedding,
+    queries: Embedding | None,
     true_ids: Callable[[EncodedQuery], list[str]],
-    *,
     target: float,
-    progress: Progress = silent,
+    progress: Progress,
 ) -> Tuning:
-    """Fit a lift where the score needs one, build the ANN index, measure, and store the best."""
-    ann = settings.score.ann(settings.dim)
-    if ann is not None and ann.width is None:
-        lift = _fit_lift(ann, store, queries)
+    """Fit a lift where the score needs one, build the ANN index, measure, and store the best.
+
+    Without `queries`, items stand in for them: captions, if there are any.
+    """
+    require("target", 0 < target <= 1, "a recall in (0, 1]", target)
+    store.refresh()
+    rows, ann = store.count(), settings.score.ann(settings.dim)
+    if rows < LEAST or ann is None:
+        raise ConfigError(
+            f'{store.uri}: cannot be tuned, got {rows:,} items ranked by "{settings.score.name}". It needs {LEAST:,} '
+            "items and a score that is a distance or a density; until then every search is exact."
+        )
+    if queries is None:
+        captions = "kind = 'caption'"
+        queries = _sample(store, FITTED, captions if store.count(captions) else None)
+    if ann.width is None:
+        items = _sample(store, 4 * FITTED)
+        assert isinstance(items, Gaussian)
+        assert isinstance(queries, Gaussian)
+        lift = ann.fit(items, queries)
         with store.writing():
             store.note(tuning="")  # until the vectors are there, searches are exact
             AnnIndex(store).replace_vectors(lift)
@@ -125,21 +119,19 @@ def tune(
     encoded = [EncodedQuery(queries[n]) for n in range(min(MEASURED, len(queries)))]
     true_ids(encoded[0])  # loads the embeddings into memory
     truth, exact_milliseconds = _time(true_ids, encoded)
-    rows = store.count()
     with store.writing():
         AnnIndex(store).build(_partitions(rows), approximate.lift.codes)
-    trials = _trials(approximate, encoded, truth, target=target, rows=rows, progress=progress)
+    trials = _trials(approximate, encoded, truth, target, progress)
     tuning = Tuning(best_of(trials, target), target, exact_milliseconds, rows, len(encoded), tuple(trials))
     with store.writing():
-        store.note(tuning=tuning.to_json())
+        store.note(tuning=_ADAPTER.dump_json(tuning).decode())
     return tuning
 
 
 def compact(store: Store, settings: Settings) -> None:
     """Merge fragments, reclaim deleted space, and rebuild the ANN index as it was tuned.
 
-    The engine's own update merges partitions that it takes for small, and the tuned effort then
-    finds far less (tests/index/test_tuning.py).
+    The engine's own update merges partitions that it takes for small: the tuned effort then finds far less.
     """
     with store.writing():
         store.refresh()
@@ -153,23 +145,14 @@ def compact(store: Store, settings: Settings) -> None:
         AnnIndex(store).build(partitions, Approximate(settings, store).lift.codes)
 
 
-def stand_ins(store: Store) -> Embedding:
-    """Items in place of queries: captions, if there are any."""
-    items = _sample(store, FITTED, "kind = 'caption'") or _sample(store, FITTED)
-    assert items is not None  # there are enough items to tune
-    return items
-
-
 def best_of(trials: Sequence[Trial], target: float) -> Trial:
     """The fastest trial that reaches the target, or the one with the highest recall."""
     enough = [trial for trial in trials if trial.recall >= target]
-    if enough:
-        return min(enough, key=lambda trial: trial.milliseconds)
-    return max(trials, key=lambda trial: trial.recall)
+    return min(enough, key=lambda trial: trial.milliseconds) if enough else max(trials, key=lambda trial: trial.recall)
 
 
 def _partitions(rows: int) -> int:
-    """As many partitions as each has items, to the nearest power of two.
+    """The number of partitions: the power of two nearest to the root of the number of rows.
 
     >>> _partitions(1_000_000)
     1024
@@ -177,63 +160,43 @@ def _partitions(rows: int) -> int:
     return int(2 ** round(np.log2(max(rows, 4)) / 2))
 
 
-def _sample(store: Store, count: int, where: str | None = None) -> Embedding | None:
-    """Some items, drawn evenly, in the order drawn; None where there are none."""
+def _sample(store: Store, count: int, where: str | None = None) -> Embedding:
+    """Some items, drawn evenly, in the order drawn."""
     every = store.read(["seq"], where)["seq"].to_numpy()
-    if not len(every):
-        return None
     drawn = numpy_stream(0, "sample").choice(every, min(count, len(every)), replace=False)
     return embedding_of(store.embeddings(drawn).take(np.argsort(np.argsort(drawn))))
 
 
-def _fit_lift(ann: Ann, store: Store, queries: Embedding) -> DensityLift:
-    """The lift that keeps the most of what these queries find among these items."""
-    items = _sample(store, 4 * FITTED)
-    assert isinstance(items, Gaussian)
-    assert isinstance(queries, Gaussian)
-    return ann.fit(items, queries)
-
-
 def _trials(
-    approximate: Approximate,
-    queries: Sequence[EncodedQuery],
-    truth: Sequence[Sequence[str]],
-    *,
-    target: float,
-    rows: int,
-    progress: Progress,
+    approximate: Approximate, queries: list[EncodedQuery], truth: list[list[str]], target: float, progress: Progress
 ) -> list[Trial]:
-    """For every length of shortlist the fewest probes that reach the target, timed.
+    """For every length of shortlist the fewest probes that reach the target, timed; where none does, the nearest.
 
-    They must reach it with a standard error to spare: the best of many trials on some queries is
-    worse on others. Where none does, the one that comes nearest. Proposals come best first, so one
-    search with the longest list serves all shorter ones.
+    They must reach it with a standard error to spare: the best of many trials on some queries is worse on others.
+    Proposals come best first, so one search with the longest list serves all shorter ones.
     """
-    most = _partitions(rows)
+    most = _partitions(approximate.store.count())
     probes = [p for p in PROBES if p < most] + [most]
     measured = []
     for done, count in enumerate(probes, start=1):
         measured.append(_recalls(approximate, queries, truth, count))
         progress("efforts", done, len(probes))
-    each = np.array(measured)  # [probes, queries, shortlists]
-    recalls, error = each.mean(1), each.std(1) / np.sqrt(len(queries))
+    by_query = np.array(measured)  # [probes, queries, shortlists]
+    recalls, error = by_query.mean(1), by_query.std(1) / np.sqrt(len(queries))
     enough = recalls - error >= target
-    picked = [
-        (int(np.argmax(enough[:, n] if enough[:, n].any() else recalls[:, n])), n)
-        for n in range(len(SHORTLISTS))
-        if enough[:, n].any() or not enough.any()
-    ]
     trials = []
-    for p, n in picked:
-        effort = Effort(probes[p], SHORTLISTS[n])
-        search = partial(approximate.search, effort=effort, request=Request(DEPTH))
-        _, milliseconds = _time(search, queries[:TIMED])
-        trials.append(Trial(effort, float(recalls[p, n]), milliseconds))
+    for n, shortlist in enumerate(SHORTLISTS):
+        if enough.any() and not enough[:, n].any():
+            continue
+        best = int(np.argmax(enough[:, n] if enough.any() else recalls[:, n]))
+        effort = Effort(probes[best], shortlist)
+        _, milliseconds = _time(partial(approximate.search, effort=effort, request=Request(DEPTH)), queries[:TIMED])
+        trials.append(Trial(effort, float(recalls[best, n]), milliseconds))
     return trials
 
 
 def _recalls(
-    approximate: Approximate, queries: Sequence[EncodedQuery], truth: Sequence[Sequence[str]], probes: int
+    approximate: Approximate, queries: list[EncodedQuery], truth: list[list[str]], probes: int
 ) -> list[list[float]]:
     """For each query, the recall of every length of shortlist."""
     recalls = []

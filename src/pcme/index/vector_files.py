@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,10 @@ from pcme.index.items import Source
 from pcme.index.rows import Kind, Origin, Rows, Texts, origins_of, take
 from pcme.index.settings import POINT
 
+T = TypeVar("T", pa.Table, np.ndarray)
+
 MODEL = b"pcme.model"
 """The key of the model's digest in the metadata of a Parquet file's schema."""
-
 LOG_SIGMA = ".log_sigma.npy"
 """The suffix of a file that holds log σ of the vectors in the file without it."""
 MEANS = ("mean", "embedding", "vector")
@@ -43,8 +44,10 @@ KINDS: dict[str, Kind] = {"img_emb": "image", "text_emb": "caption"}
 
 
 def is_vectors(path: Path) -> bool:
-    """Whether a file or folder holds vectors, judged by names alone."""
-    return path.suffix in (".npy", ".parquet") or any((path / name).is_dir() for name in KINDS)
+    """Whether a file or folder holds vectors: a Parquet file by its columns, others by their names."""
+    if path.suffix == ".parquet":
+        return first_present(MEANS, open_parquet(path).schema_arrow.names) is not None
+    return path.suffix == ".npy" or any((path / name).is_dir() for name in KINDS)
 
 
 def vector_sources(path: Path, kind: Kind = "image") -> list[Source]:
@@ -89,13 +92,9 @@ class NumpyVectors(Source):
     @cached_property
     def ids(self) -> Sequence[str]:  # type: ignore[override]
         """The names in the metadata; without one, the file and the row."""
-        numbered = [f"{self.path.stem}/{n}" for n in range(len(self._mean))]
-        names = self._texts(("id", *PATHS, "key"))
+        names = self._texts(("id", *PATHS, "key")) or [None] * len(self._mean)
         mark = "#text" if self.kind == "caption" else ""
-        if names is None:
-            return numbered
-        pairs = zip(names, numbered, strict=True)
-        return [number if name is None else f"{name}{mark}" for name, number in pairs]
+        return [f"{self.path.stem}/{n}" if name is None else f"{name}{mark}" for n, name in enumerate(names)]
 
     @cached_property
     def metadata(self) -> pa.Table | None:  # type: ignore[override]
@@ -103,8 +102,7 @@ class NumpyVectors(Source):
         if self._table is None:
             return None
         columns = self._table.column_names
-        used = {"id", first_present(PATHS, columns), first_present(TEXTS, columns)}
-        return metadata_in(self._table, used)
+        return metadata_in(self._table, {"id", first_present(PATHS, columns), first_present(TEXTS, columns)})
 
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
         """Read from the map."""
@@ -124,31 +122,21 @@ class NumpyVectors(Source):
     @cached_property
     def _log_sigma(self) -> Float[np.ndarray, "n s"] | None:
         file = self.path.with_suffix(LOG_SIGMA)
-        if not file.is_file():
-            return None
-        values = map_numpy(file)
-        self._require_as_many(file, len(values))
-        return values
+        return self._as_many(map_numpy(file), file) if file.is_file() else None
 
     @cached_property
     def _table(self) -> pa.Table | None:
-        if self.metadata_path is None:
-            return None
-        table = open_parquet(self.metadata_path).read()
-        self._require_as_many(self.metadata_path, len(table))
-        return table
+        file = self.metadata_path
+        return None if file is None else self._as_many(open_parquet(file).read(), file)
 
-    def _require_as_many(self, file: Path, count: int) -> None:
-        if count != len(self._mean):
-            raise DataError(
-                f"{file}: must have one row per vector of {self.path} ({len(self._mean):,}), got {count:,}."
-            )
+    def _as_many(self, values: T, file: Path) -> T:
+        if (count := len(values)) != (vectors := len(self._mean)):
+            raise DataError(f"{file}: must have one row per vector of {self.path} ({vectors:,}), got {count:,}.")
+        return values
 
     def _texts(self, names: Sequence[str]) -> Texts:
         """The column that has one of these names."""
-        if self._table is None or self.metadata_path is None:
-            return None
-        return texts_in(self._table, first_present(names, self._table.column_names), self.metadata_path)
+        return None if self._table is None else texts_in(self._table, names, self.metadata_path or self.path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +152,7 @@ class ParquetVectors(Source):
         """The column id, or the file and the row."""
         if "id" not in self._names:
             return [f"{self.path.stem}/{n}" for n in range(self._file.metadata.num_rows)]
-        names = texts_in(self._file.read(["id"]), "id", self.path) or []
+        names = texts_in(self._file.read(["id"]), ["id"], self.path) or []
         if None in names:
             raise DataError(f"{self.path}: row {names.index(None):,} has no id. Give it one, or leave the column out.")
         return [name for name in names if name is not None]
@@ -172,27 +160,26 @@ class ParquetVectors(Source):
     def rows(self, indices: Sequence[int], encoder: Encoder, problems: Problems) -> Rows:
         """Read from the row groups that have them."""
         table = self._read(indices)
-        mean, sigma, path, text = map(self._column, (MEANS, SIGMAS, PATHS, TEXTS))
+        mean, sigma, path, text = (first_present(names, self._names) for names in (MEANS, SIGMAS, PATHS, TEXTS))
         metadata = metadata_in(table, {"id", "kind", mean, sigma, path, text})
         embedding = self._embedding(table, mean, sigma)
         return Rows([self.ids[n] for n in indices], self._origins(table), embedding, metadata)
 
     def origins(self, indices: Sequence[int]) -> list[Origin]:
         """From the columns kind, path and text."""
-        names = ("kind", self._column(PATHS), self._column(TEXTS))
-        columns = [name for name in names if name in self._names]
+        columns = [name for name in ("kind", *PATHS, *TEXTS) if name in self._names]
         if not indices or not columns:
             return [Origin(self.kind)] * len(indices)
         return self._origins(self._read(indices, columns))
 
     @property
-    def model(self) -> str | None:
+    def model(self) -> str | None:  # type: ignore[override]
         """The digest that `pcme embed` noted."""
         digest: bytes | None = (self._file.schema_arrow.metadata or {}).get(MODEL)
         return None if digest is None else digest.decode()
 
     def _origins(self, table: pa.Table) -> list[Origin]:
-        paths, texts = (texts_in(table, self._column(names), self.path) for names in (PATHS, TEXTS))
+        paths, texts = (texts_in(table, names, self.path) for names in (PATHS, TEXTS))
         if "kind" not in self._names:
             return origins_of([self.kind] * len(table), paths, texts)
         kinds: list[Kind] = table["kind"].to_pylist()
@@ -203,14 +190,11 @@ class ParquetVectors(Source):
     def _embedding(self, table: pa.Table, mean: str | None, sigma: str | None) -> Embedding:
         if mean is None:
             raise FormatError(f"{self.path}: has no column {' or '.join(MEANS)}, got {', '.join(self._names)}.")
-        x = vectors_in(table, mean, self.path)
-        if sigma is None:
-            return _embedding(x, None, self.path)
-        values = vectors_in(table, sigma, self.path)
-        if sigma == "sigma":
+        values = None if sigma is None else vectors_in(table, sigma, self.path)
+        if values is not None and sigma == "sigma":
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = np.log(values)
-        return _embedding(x, values, self.path)
+        return _embedding(vectors_in(table, mean, self.path), values, self.path)
 
     def _read(self, indices: Sequence[int], columns: list[str] | None = None) -> pa.Table:
         """These rows, ascending, with these columns, or all."""
@@ -219,9 +203,6 @@ class ParquetVectors(Source):
         first, last = np.searchsorted(starts, (indices[0], indices[-1]), side="right") - 1
         table = self._file.read_row_groups(list(range(int(first), int(last) + 1)), columns)
         return table.take(np.asarray(indices) - starts[first])
-
-    def _column(self, names: Sequence[str]) -> str | None:
-        return first_present(names, self._names)
 
     @cached_property
     def _file(self) -> pq.ParquetFile:

@@ -1,24 +1,26 @@
-"""Writer: adds and deletes items chunk by chunk, each chunk as a whole or not at all."""
+"""Writer: adds items chunk by chunk, each chunk as a whole or not at all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 
+from pcme.core.checks import require_known
 from pcme.core.progress import Progress
 from pcme.data.problems import Problems
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.errors import DataError, FormatError
 from pcme.index.ann import lift_in
 from pcme.index.encoder import Encoder
 from pcme.index.items import Source, chunks, require_distinct
-from pcme.index.rows import Origin, Rows
+from pcme.index.rows import Origin, Rows, conformed, vectors_column
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.vector_files import NumpyVectors, ParquetVectors
 
 OnConflict = Literal["skip", "replace", "error"]
-"""What to do with an item whose id is in the index already."""
+"""What happens to an item whose id is in the index already."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,11 @@ class Writer:
     encoder: Encoder
 
     def add(self, sources: Sequence[Source], on_conflict: OnConflict, problems: Problems, progress: Progress) -> Added:
-        """Add new items, once it is clear that no id belongs to another item.
-
-        `progress` counts items that are stored for good.
-        """
-        if on_conflict not in get_args(OnConflict):
-            raise ConfigError(f'on_conflict: must be skip, replace or error, got "{on_conflict}".')
+        """Add new items, once it is clear that no id belongs to another; `progress` counts items stored for good."""
+        require_known("on_conflict", on_conflict, get_args(OnConflict))
         present = self._present_ids(sources, on_conflict)
         outcome, done, total = Added(), 0, sum(len(source.ids) for source in sources)
-        for source, indices in _chunks(sources):
+        for source, indices in chunks(sources):
             new = [n for n in indices if on_conflict == "replace" or source.ids[n] not in present]
             rows = source.rows(new, self.encoder, problems) if new else None
             outcome += Added(present=len(indices) - len(new))
@@ -61,27 +59,19 @@ class Writer:
             progress("items", done, total)
         return outcome
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Delete the items with these ids; return how many there were."""
-        with self.store.writing():
-            return self.store.delete_ids(ids)
-
-    def delete_where(self, where: str) -> int:
-        """Delete all items that match a filter; return how many there were."""
-        if not where.strip():
-            raise ConfigError("where: the filter is empty. To delete everything, use where='true'.")
-        with self.store.writing():
-            return self.store.delete(where)
-
     def _present_ids(self, sources: Sequence[Source], on_conflict: OnConflict) -> set[str]:
         """The ids that the index has already; an error where it must not have one."""
         require_distinct(sources)
         self.store.refresh()
+        model = self.settings.model
         for source in sources:
-            self._require_same_model(source)
+            if model is not None and source.model not in (None, model.digest):
+                name, other = next(iter(source.ids), ""), (source.model or "")[:12]
+                raise FormatError(f'"{name}": embedded by another model, got digest {other}. Embed it with {model}.')
         present: set[str] = set()
-        for source, indices in _chunks(sources):
-            stored = self._stored_origins([source.ids[n] for n in indices])
+        for source, indices in chunks(sources):
+            rows = self.store.with_ids([source.ids[n] for n in indices], ["kind", "path", "text"]).to_pylist()
+            stored = {row["id"]: Origin(row["kind"], row["path"], row["text"]) for row in rows}
             if on_conflict == "error" and stored:
                 raise DataError(f'id: "{min(stored)}" is in the index already. Give another id, or replace it.')
             if on_conflict == "skip":
@@ -89,25 +79,14 @@ class Writer:
             present |= stored.keys()
         return present
 
-    def _require_same_model(self, source: Source) -> None:
-        model, other = self.settings.model, source.model
-        if model is not None and other is not None and other != model.digest:
-            raise FormatError(
-                f'"{next(iter(source.ids), "")}": embedded by another model, got digest '
-                f"{other[:12]}. Embed the items with the index's model: {model}."
-            )
-
     def _require_same_items(self, source: Source, indices: Sequence[int], stored: Mapping[str, Origin]) -> None:
-        """Refuse an id that the index has for another item.
-
-        Files of vectors often have neither paths nor texts: then the numbers decide.
-        """
+        """Refuse an id that the index has for another item; of files of vectors without paths the numbers decide."""
         known = [n for n in indices if source.ids[n] in stored]
         doubtful = []
         for n, origin in zip(known, source.origins(known), strict=True):
             before = stored[source.ids[n]]
             if origin.contradicts(before):
-                raise _duplicate(source.ids[n], str(before), str(origin))
+                raise _duplicate(source.ids[n], before, origin)
             if not origin.agrees(before):
                 doubtful.append(n)
         if doubtful and isinstance(source, NumpyVectors | ParquetVectors):
@@ -119,11 +98,6 @@ class Writer:
         for name, check in zip(rows.ids, self._fit(rows).checksums().tolist(), strict=True):
             if stored[name] != check:
                 raise _duplicate(name, "a vector", "one of other numbers")
-
-    def _stored_origins(self, ids: Sequence[str]) -> dict[str, Origin]:
-        """{id: origin} of the items that the index has."""
-        rows = self.store.with_ids(ids, ["kind", "path", "text"]).to_pylist()
-        return {row["id"]: Origin(row["kind"], row["path"], row["text"]) for row in rows}
 
     def _fit(self, rows: Rows) -> Rows:
         return replace(rows, embedding=self.settings.fitted(rows.embedding, "an embedding to add"))
@@ -143,32 +117,24 @@ class Writer:
 
     def _table(self, rows: Rows) -> pa.Table:
         """The table to write; columns are created only once all values are known to fit."""
-        new = self._new_columns(rows.metadata)
-        schema = self.store.schema
-        for field in new:
-            schema = schema.append(field)
+        first = self.store.next_seq()
+        table = rows.table().append_column("seq", pa.array(np.arange(first, first + len(rows))))
+        table = table.append_column("check", pa.array(rows.checksums()))
         lift = lift_in(self.settings, self.store)
-        vectors = None if lift is None else lift.items(rows.embedding)
-        table = rows.table(schema, vectors, self.store.next_seq())
+        if lift is not None:
+            table = table.append_column("vector", vectors_column(lift.items(rows.embedding)))
+        schema = self.store.schema
+        fresh = [field for field in table.schema if field.name not in schema.names]
+        # a column without any value yet holds text
+        new = [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in fresh]
+        table = conformed(table, pa.schema([*schema, *new], schema.metadata))
         if new:
             self.store.add_columns(new)
         return table
 
-    def _new_columns(self, metadata: pa.Table | None) -> list[pa.Field]:
-        """Columns that the index has not had so far; one without any value yet holds text."""
-        known = set(self.store.schema.names)
-        fields = [] if metadata is None else [f for f in metadata.schema if f.name not in known]
-        types = [pa.string() if pa.types.is_null(f.type) else f.type for f in fields]
-        return [pa.field(f.name, kind) for f, kind in zip(fields, types, strict=True)]
 
-
-def _chunks(sources: Sequence[Source]) -> Iterator[tuple[Source, range]]:
-    return ((source, indices) for source in sources for indices in chunks(source))
-
-
-def _duplicate(name: str, before: str, given: str) -> DataError:
+def _duplicate(name: str, before: object, after: object) -> DataError:
     return DataError(
-        f'duplicate id "{name}": the index has {before}, got {given}. Add both from a folder that '
-        "holds them, or give ids of their own; if the item has moved or changed, replace it "
-        "(--replace)."
+        f'duplicate id "{name}": the index has {before}, got {after}. Give other ids, or add a folder that holds both; '
+        "if the item has moved or changed, replace it (--replace)."
     )

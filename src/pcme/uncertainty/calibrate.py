@@ -1,13 +1,10 @@
-"""`pcme calibrate`: fit a model's confidence on a held-out split, and assess it by halves.
-
-The classes of the split (or its images, without classes) are divided in two. The report is of a fit
-on one half, assessed on the other; the confidence that is kept is fitted on both.
-"""
+"""`pcme calibrate`: fit a model's confidence on a held-out split, and assess a fit on half of it by the other half."""
 
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pcme.core.checks import require_known
 from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
@@ -15,7 +12,7 @@ from pcme.embedding import Embedding
 from pcme.evaluation import embed_split
 from pcme.model import Model, load
 from pcme.uncertainty.confidence import Confidence, fingerprint
-from pcme.uncertainty.curve import checked_method
+from pcme.uncertainty.curve import METHODS
 from pcme.uncertainty.evaluation_set import halves, whole
 from pcme.uncertainty.fitting import FALSE_ALARM, fit
 from pcme.uncertainty.quality import CalibrationReport, assess
@@ -44,20 +41,17 @@ def calibrate(
     progress: Progress = silent,
 ) -> Calibrated:
     """Calibrate the model in a folder on a split that it was not trained on."""
-    checked_method(method)  # before anything slow
+    require_known("method", method, METHODS)  # before anything slow
     checked_share(false_alarm, "false_alarm")
-    model, name = load(folder), fingerprint(folder)
-    problems = Problems() if problems is None else problems
-    found = embed_split(model, dataset, problems, workers=workers, progress=progress)
-    score, split = model.score(), (found.dataset, found.captions, found.images)
-    fit_on = partial(fit, score, model=name, method=method, false_alarm=false_alarm)
-    first, second = halves(*split)
-    unmatched = unmatched_captions(model, found.dataset)
-    report = assess(fit_on(first), score, second, unmatched=unmatched)
-    return Calibrated(fit_on(whole(*split)), report)
+    model, problems = load(folder), Problems() if problems is None else problems
+    split = embed_split(model, dataset, problems, workers=workers, progress=progress)
+    fit_on = partial(fit, model.score(), model=fingerprint(folder), method=method, false_alarm=false_alarm)
+    first, second = halves(split)
+    report = assess(fit_on(first), model.score(), second, unmatched=unmatched_captions(model, split.dataset))
+    return Calibrated(fit_on(whole(split)), report)
 
 
-def unmatched_captions(model: Model, dataset: CaptionDataset, count: int = UNMATCHED) -> Embedding | None:
+def unmatched_captions(model: Model, dataset: CaptionDataset) -> Embedding | None:
     """Embed captions that match nothing in the dataset; None where none can be written."""
-    written = dataset.unmatched(count)
+    written = dataset.unmatched(UNMATCHED)
     return None if written is None else model.encode_captions(written.captions)

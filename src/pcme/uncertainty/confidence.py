@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float64
@@ -12,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from scipy.special import expit
 
 from pcme.core import files
+from pcme.core.checks import require_known
 from pcme.errors import ConfigError, DataError, FormatError, PcmeError
 from pcme.model.calibration import calibrations
 from pcme.uncertainty.curve import Curve, log_odds
@@ -58,14 +59,14 @@ class Confidence:
     presence: NoMatchRule
     by_p: RiskCoverage
     by_sigma: RiskCoverage | None
-    """Sureness is −σ (its geometric mean); None for a model without one."""
+    """Sureness is −σ (its geometric mean); None for a model without σ."""
     captions: Quantiles | None
     images: Quantiles | None
-    """Quantiles of the uncertainty of the items it was fitted on; None for a model without one."""
+    """Quantiles of the uncertainty of the items it was fitted on; None for a model without σ."""
     format_version: Literal[1] = 1
 
     def __post_init__(self) -> None:
-        for side in ("captions", "images"):
+        for side in get_args(Side):
             if (stored := getattr(self, side)) is not None:
                 require_rising(stored, side)
 
@@ -81,8 +82,7 @@ class Confidence:
 
     def percentile(self, u: ArrayLike, side: Side = "captions") -> Float64[np.ndarray, "*n"]:
         """The percentage of the calibration items that are less uncertain (geometric mean of σ)."""
-        if side not in ("captions", "images"):
-            raise ConfigError(f'side: must be captions or images, got "{side}".')
+        require_known("side", side, get_args(Side))
         stored: Quantiles | None = getattr(self, side)
         if stored is None:
             raise DataError("points have no sigma. Use a method that has one, such as pcme.")
@@ -111,18 +111,16 @@ class Confidence:
 
         As measured on a gallery of the calibration's size, over queries with a match.
         """
-        if (min_coverage is None) == (max_risk is None):
-            raise ConfigError("threshold: give either min_coverage or max_risk.")
         curve = self.by_p if by == "p" else self.by_sigma
         if curve is None:
             raise DataError('points have no sigma. Use by="p".')
-        if min_coverage is not None:
-            found = curve.covering(min_coverage)
+        if min_coverage is not None and max_risk is None:
+            at = curve.covering(min_coverage)
+        elif max_risk is not None and min_coverage is None:
+            at = curve.risking(max_risk)
         else:
-            assert max_risk is not None
-            found = curve.risking(max_risk)
-        value = float(expit(found.value)) if by == "p" else -found.value
-        return Threshold(value, found.coverage, found.risk)
+            raise ConfigError("threshold: needs either min_coverage or max_risk. Give one of them.")
+        return at._replace(value=float(expit(at.value)) if by == "p" else -at.value)
 
     def save(self, folder: str | Path) -> Path:
         """Write `confidence.json` in a folder, atomically."""
@@ -144,16 +142,12 @@ class Confidence:
         if not path.is_file():
             return None
         try:
-            found = _ADAPTER.validate_json(path.read_bytes(), strict=True)
+            loaded = _ADAPTER.validate_json(path.read_bytes(), strict=True)
         except (OSError, ValidationError, PcmeError) as error:
-            raise FormatError(
-                f"{path}: damaged, {_first_line(error)}. Write it again with `pcme calibrate`."
-            ) from error
-        if found.model != fingerprint(folder):
-            raise FormatError(
-                f"{path}: fitted for other weights than those in {folder}. Run `pcme calibrate` on this model."
-            )
-        return found
+            raise FormatError(f"{path}: damaged, {_reason(error)}. Write it again with `pcme calibrate`.") from error
+        if loaded.model != fingerprint(folder):
+            raise FormatError(f"{path}: fitted for other weights than those in {folder}. Run `pcme calibrate` again.")
+        return loaded
 
 
 def fingerprint(folder: str | Path) -> str:
@@ -168,7 +162,7 @@ def fingerprint(folder: str | Path) -> str:
 _ADAPTER = TypeAdapter(Confidence)
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"

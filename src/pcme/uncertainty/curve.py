@@ -1,11 +1,11 @@
 """Calibration curves: monotone maps of log-odds, and their fit.
 
-There are many millions of pairs and few of them match, so the fit is on a fine histogram of their
-log-odds, filled block by block. In log-odds one in a million, which counts among a million items,
-is as far from one in a thousand as that is from even.
+There are many millions of pairs and few of them match, so the fit is on a fine histogram of their log-odds. In log-odds
+one in a million, which counts among a million items, is as far from one in a thousand as that is from even.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
@@ -14,16 +14,15 @@ from pydantic import ConfigDict
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit
 
-from pcme.errors import ConfigError, DataError, ShapeError
+from pcme.core.checks import require_known
+from pcme.errors import DataError, ShapeError
+from pcme.uncertainty.statistics import Binned
 
 METHODS = ("isotonic", "platt")
-
 LOW, HIGH = -64.0, 32.0
 """Log-odds are clipped to these: no probability that matters lies outside."""
-
 PER_UNIT = 32
 """Bins of the histogram per unit of log-odds: within one, p differs by 3 % of itself."""
-
 AT_LEAST = 10
 """The least number of matching pairs, and of others, per knot."""
 
@@ -49,42 +48,30 @@ class Curve:
         if np.any(np.diff(self.x) <= 0) or np.any(np.diff(self.y) < 0) or not self.slope > 0:
             raise DataError("curve: must rise from knot to knot, and beyond them.")
 
-    def __call__(self, given: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
+    def __call__(self, odds: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """Map log-odds."""
-        beyond = given - np.clip(given, self.x[0], self.x[-1])
-        mapped: Float64[np.ndarray, "*n"] = np.interp(given, self.x, self.y) + self.slope * beyond
+        beyond = odds - np.clip(odds, self.x[0], self.x[-1])
+        mapped: Float64[np.ndarray, "*n"] = np.interp(odds, self.x, self.y) + self.slope * beyond
         return mapped
 
 
 @dataclass
-class Histogram:
-    """Numbers of pairs and of matching pairs per bin of log-odds; filled block by block.
+class Histogram(Binned):
+    """Numbers of pairs (`count`) and of matching pairs (`true`) per bin of log-odds.
 
     >>> counted = Histogram()
     >>> counted.add(np.log([0.5, 0.5, 0.9]), np.array([True, False, True]))
-    >>> int(counted.pairs.sum()), int(counted.matching.sum())
+    >>> int(counted.count.sum()), int(counted.true.sum())
     (3, 2)
     """
 
-    pairs: Int64[np.ndarray, " bins"] = field(init=False)
-    matching: Int64[np.ndarray, " bins"] = field(init=False)
-    total: Float64[np.ndarray, " bins"] = field(init=False)
-    """The sum of the log-odds per bin, for their mean."""
+    bins: int = round((HIGH - LOW) * PER_UNIT)
+    low: ClassVar[float] = LOW
+    high: ClassVar[float] = HIGH
 
-    def __post_init__(self) -> None:
-        size = round((HIGH - LOW) * PER_UNIT)
-        self.pairs, self.matching = np.zeros((2, size), np.int64)
-        self.total = np.zeros(size)
-
-    def add(self, log_p: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
+    def add(self, values: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
         """Add pairs: the log of their match probability, and whether they match."""
-        if log_p.shape != truth.shape:
-            raise ShapeError(f"log_p and truth: shapes differ, got {log_p.shape} and {truth.shape}.")
-        odds = log_odds(log_p.ravel())
-        index = np.minimum(((odds - LOW) * PER_UNIT).astype(np.int64), len(self.pairs) - 1)
-        self.pairs += np.bincount(index, minlength=len(self.pairs))
-        self.matching += np.bincount(index[truth.ravel()], minlength=len(self.pairs))
-        self.total += np.bincount(index, odds, len(self.pairs))
+        super().add(log_odds(values), truth)
 
 
 def log_odds(log_p: ArrayLike) -> Float64[np.ndarray, "*n"]:
@@ -93,58 +80,41 @@ def log_odds(log_p: ArrayLike) -> Float64[np.ndarray, "*n"]:
     >>> log_odds(np.log([0.5, 1.0]))
     array([ 0., 32.])
     """
-    given = np.asarray(log_p, np.float64)
-    if not np.all(given <= 1e-6):  # also NaN; a little above 0 is rounding
-        raise DataError(f"log_p: the log of a probability is at most 0, got {given.max()}.")
+    x = np.asarray(log_p, np.float64)
+    if not np.all(x <= 1e-6):  # also NaN; a little above 0 is rounding
+        raise DataError(f"log_p: the log of a probability is at most 0, got {x.max()}.")
     with np.errstate(divide="ignore"):
-        odds = given - np.log(-np.expm1(np.minimum(given, 0.0)))
-    return np.asarray(np.clip(odds, LOW, HIGH))
+        return np.asarray(np.clip(x - np.log(-np.expm1(np.minimum(x, 0.0))), LOW, HIGH))
 
 
 def fit_curve(counted: Histogram, method: str = "isotonic") -> Curve:
     """Fit the curve after which a share p of the pairs with probability p match.
 
-    - "isotonic": any rising curve. Pool-adjacent-violators on the histogram; pools are joined until
-      each holds ten matches and ten others, and stand as one knot at their mean, so that the curve
-      rises strictly where they differ (centred isotonic regression, Oron and Flournoy 2017). Beyond
-      the outer knots it continues with Platt's slope.
+    - "isotonic": any rising curve. Pool-adjacent-violators on the histogram; pools are joined until each holds ten
+      matches and ten others, and stand as one knot at their mean, so that the curve rises strictly where they differ
+      (centred isotonic regression, Oron and Flournoy 2017). Beyond the outer knots it continues with Platt's slope.
     - "platt": a straight line in log-odds, by maximum likelihood (Platt 1999).
     """
-    checked_method(method)
-    matching, pairs = int(counted.matching.sum()), int(counted.pairs.sum())
+    require_known("method", method, METHODS)
+    matching, pairs = int(counted.true.sum()), int(counted.count.sum())
     if not 0 < matching < pairs:
-        raise DataError(
-            f"pairs: matching and other pairs are needed, got {matching:,} of {pairs:,} that "
-            "match. Give a split with several images and captions."
-        )
+        raise DataError(f"pairs: matching and others are needed, got {matching:,} of {pairs:,}. Give a larger split.")
     line = _platt(counted)
     return line if method == "platt" else _isotonic(counted, line.slope)
 
 
-def checked_method(method: str) -> str:
-    """The method, or a ConfigError that names those there are.
-
-    >>> checked_method("platt")
-    'platt'
-    """
-    if method not in METHODS:
-        raise ConfigError(f'unknown calibration method "{method}". Known: {", ".join(METHODS)}.')
-    return method
-
-
 def _isotonic(counted: Histogram, slope: float) -> Curve:
-    pairs, matching, total = _filled(counted)
+    pairs, total, matching = counted.filled()
     starts = isotonic_regression(matching / pairs, weights=pairs).blocks[:-1]
-    pools = np.add.reduceat(matching, starts), np.add.reduceat(pairs, starts)
-    starts = starts[_joined(*pools)]
-    pairs, matching, total = (np.add.reduceat(p, starts) for p in (pairs, matching, total))
+    starts = starts[_joined(np.add.reduceat(matching, starts), np.add.reduceat(pairs, starts))]
+    pairs, total, matching = (np.add.reduceat(part, starts) for part in (pairs, total, matching))
     knots = np.clip(matching, 0.5, pairs - 0.5) / pairs  # of an only pool without one of the kinds
     return Curve(tuple((total / pairs).tolist()), tuple(logit(knots).tolist()), slope)
 
 
-def _joined(matching: Int64[np.ndarray, " b"], pairs: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " c"]:
+def _joined(matching: Float64[np.ndarray, " b"], pairs: Float64[np.ndarray, " b"]) -> Int64[np.ndarray, " c"]:
     """The pools that remain when each absorbs those after it until it has enough of both kinds."""
-    starts, held = [0], np.zeros(2, np.int64)
+    starts, held = [0], np.zeros(2)
     for index, (match, pair) in enumerate(zip(matching.tolist(), pairs.tolist(), strict=True)):
         if held.min() >= AT_LEAST:
             starts.append(index)
@@ -157,32 +127,22 @@ def _joined(matching: Int64[np.ndarray, " b"], pairs: Int64[np.ndarray, " b"]) -
 
 def _platt(counted: Histogram) -> Curve:
     """The line of the greatest likelihood, with Platt's targets, which keep it finite."""
-    pairs, matching, total = _filled(counted)
+    pairs, total, matching = counted.filled()
     others = pairs - matching
     above, below = (matching.sum() + 1) / (matching.sum() + 2), 1 / (others.sum() + 2)
-    hoped = matching * above + others * below
+    target = matching * above + others * below
     centre = np.average(total / pairs, weights=pairs)
     x = total / pairs - centre
     scale = max(np.sqrt(np.average(x**2, weights=pairs)), 1e-6)
 
     def loss(line: Float64[np.ndarray, " 2"]) -> tuple[float, Float64[np.ndarray, " 2"]]:
         odds = line[0] * x / scale + line[1]
-        error = pairs * expit(odds) - hoped
-        value = (pairs * np.logaddexp(0, odds) - hoped * odds).sum() / pairs.sum()
+        error = pairs * expit(odds) - target
+        value = (pairs * np.logaddexp(0, odds) - target * odds).sum() / pairs.sum()
         return value, np.array([(error * x / scale).sum(), error.sum()]) / pairs.sum()
 
-    start = np.array([1.0, logit(hoped.sum() / pairs.sum())])
-    found = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-10}).x
-    slope = float(found[0] / scale)
+    start = np.array([1.0, logit(target.sum() / pairs.sum())])
+    slope, height = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-10}).x.tolist()
     if slope <= 0:
-        raise DataError(
-            "pairs: the higher the score, the fewer of them match, which cannot be calibrated. "
-            "Check that the model belongs to these data."
-        )
-    return Curve((float(centre),), (float(found[1]),), slope)
-
-
-def _filled(counted: Histogram) -> tuple[Int64[np.ndarray, " b"], Int64[np.ndarray, " b"], Float64[np.ndarray, " b"]]:
-    """(pairs, matching pairs, sum of log-odds) of the bins that are not empty."""
-    held = counted.pairs > 0
-    return counted.pairs[held], counted.matching[held], counted.total[held]
+        raise DataError("pairs: the higher the score, the fewer match. Check that the model belongs to these data.")
+    return Curve((float(centre),), (height,), float(slope / scale))

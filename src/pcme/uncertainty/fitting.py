@@ -9,7 +9,7 @@ from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.scores.base import Score
 from pcme.uncertainty.confidence import Basis, Confidence
-from pcme.uncertainty.curve import Curve, Histogram, fit_curve, log_odds
+from pcme.uncertainty.curve import Histogram, fit_curve, log_odds
 from pcme.uncertainty.evaluation_set import EvaluationSet, log_probabilities
 from pcme.uncertainty.no_match import fit_no_match_rule
 from pcme.uncertainty.quantiles import Quantiles, quantiles
@@ -17,100 +17,67 @@ from pcme.uncertainty.risk_coverage import risk_coverage
 
 FALSE_ALARM = 0.1
 """The default share of queries without a match that are answered all the same."""
-
 DOUBLINGS = 2
-"""The growth of the best wrong hit is measured on a quarter of the items, half of them, and all;
-among fewer it is too bad to tell how it continues."""
+"""Growth is measured on this many halvings of the gallery too; among fewer items it is too bad to tell."""
 
 
 @dataclass
 class BestHits:
-    """The best image of each caption, and the best wrong one; filled block by block."""
+    """The log-odds of each caption's best image, and of its best wrong ones; filled block by block."""
 
-    order: Int64[np.ndarray, " g"] | None = None
+    order: Int64[np.ndarray, " g"] | slice
     """Images in the order in which galleries of growing `sizes` take them."""
-    sizes: Int64[np.ndarray, " s"] | None = None
-    best: list[Float64[np.ndarray, " b"]] = field(default_factory=list)
-    right: list[Bool[np.ndarray, " b"]] = field(default_factory=list)
-    wrong: list[Float64[np.ndarray, "s b"]] = field(default_factory=list)
+    sizes: Int64[np.ndarray, " s"]
+    _blocks: list[tuple[Float64[np.ndarray, " b"], Bool[np.ndarray, " b"], Float64[np.ndarray, "s b"]]] = field(
+        default_factory=list
+    )
 
     def add(self, odds: Float64[np.ndarray, "b g"], truth: Bool[np.ndarray, "b g"]) -> None:
         """Add a block of captions."""
-        first = odds.argmax(1)[:, None]
-        self.best.append(np.take_along_axis(odds, first, 1)[:, 0])
-        self.right.append(np.take_along_axis(truth, first, 1)[:, 0])
-        wrong = np.where(truth, -np.inf, odds)
-        if self.order is None or self.sizes is None:
-            self.wrong.append(wrong.max(1)[None])
-        else:
-            self.wrong.append(_best_of_first(wrong[:, self.order], self.sizes))
+        rows, first = np.arange(len(odds)), odds.argmax(1)
+        wrong = np.where(truth, -np.inf, odds)[:, self.order]
+        by_part = np.maximum.reduceat(wrong, np.concatenate([[0], self.sizes[:-1]]), axis=1)
+        self._blocks.append((odds[rows, first], truth[rows, first], np.maximum.accumulate(by_part, axis=1).T))
+
+    def joined(self) -> tuple[Float64[np.ndarray, " q"], Bool[np.ndarray, " q"], Float64[np.ndarray, "s q"]]:
+        """Per caption: its best image, whether that matches, and the best wrong one of each gallery (−∞: none)."""
+        best, right, wrong = zip(*self._blocks, strict=True)
+        return np.concatenate(best), np.concatenate(right), np.concatenate(wrong, 1)
 
 
-@dataclass(frozen=True)
-class Observations:
-    """The pairs of an evaluation set, in the model's own log-odds."""
-
-    counted: Histogram
-    best: Float64[np.ndarray, " q"]
-    """Of each caption with its best image."""
-    right: Bool[np.ndarray, " q"]
-    """Whether that image matches."""
-    sizes: Int64[np.ndarray, " s"]
-    wrong: Float64[np.ndarray, "s q"]
-    """Of each caption with its best wrong image among the first so many, in random order; −∞ where
-    all of them match."""
-
-
-def observe(score: Score, pairs: EvaluationSet, *, seed: int = 0) -> Observations:
-    """Pass over all pairs once."""
-    order = numpy_stream(seed, "gallery").permutation(len(pairs.images))
+def observe(score: Score, pairs: EvaluationSet) -> tuple[Histogram, BestHits]:
+    """Pass over all pairs once, in the model's own log-odds."""
+    order = numpy_stream(0, "gallery").permutation(len(pairs.images))
     sizes = np.unique([max(1, len(order) >> n) for n in range(DOUBLINGS + 1)])
     counted, hits = Histogram(), BestHits(order, sizes)
     for _, log_p, truth in log_probabilities(score, pairs):
         counted.add(log_p, truth)
         hits.add(log_odds(log_p), truth)
-    best, right = np.concatenate(hits.best), np.concatenate(hits.right)
-    return Observations(counted, best, right, sizes, np.concatenate(hits.wrong, 1))
+    return counted, hits
 
 
 def fit(
     score: Score, pairs: EvaluationSet, *, model: str, method: str = "isotonic", false_alarm: float = FALSE_ALARM
 ) -> Confidence:
     """Fit the confidence of a model, given by its `fingerprint`, on an evaluation set."""
-    seen = observe(score, pairs)
-    curve = fit_curve(seen.counted, method)
-    answered = pairs.matches.answerable
-    best, right = curve(seen.best)[answered], seen.right[answered]
-    wrong = _mapped(curve, seen.wrong)
+    counted, hits = observe(score, pairs)
+    curve = fit_curve(counted, method)
+    best, right, wrong = hits.joined()
+    answerable = pairs.matches.answerable
+    best, right = curve(best)[answerable], right[answerable]
+    queries, gallery = pairs.matches.shape
+    share = len(pairs.matches.indices) / (queries * gallery)
     sigma = pairs.captions.uncertainty()
     return Confidence(
         model=model,
-        basis=_basis(pairs, method),
+        basis=Basis(pairs.where, method, queries, gallery, share),
         curve=curve,
-        presence=fit_no_match_rule(seen.sizes, wrong, best, false_alarm=false_alarm),
+        presence=fit_no_match_rule(hits.sizes, curve(wrong), best, false_alarm=false_alarm),
         by_p=risk_coverage(best, right),
-        by_sigma=None if sigma is None else risk_coverage(-sigma.numpy()[answered], right),
+        by_sigma=None if sigma is None else risk_coverage(-sigma.numpy()[answerable], right),
         captions=_quantiles(pairs.captions),
         images=_quantiles(pairs.images),
     )
-
-
-def _best_of_first(odds: Float64[np.ndarray, "b g"], sizes: Int64[np.ndarray, " s"]) -> Float64[np.ndarray, "s b"]:
-    """The greatest of the first so many columns, for each of the rising sizes."""
-    starts = np.concatenate([[0], sizes[:-1]])
-    return np.maximum.accumulate(np.maximum.reduceat(odds, starts, axis=1), axis=1).T
-
-
-def _mapped(curve: Curve, odds: Float64[np.ndarray, "s q"]) -> Float64[np.ndarray, "s q"]:
-    """The calibrated log-odds; −∞ stays."""
-    known = np.isfinite(odds)
-    return np.where(known, curve(np.where(known, odds, 0.0)), -np.inf)
-
-
-def _basis(pairs: EvaluationSet, method: str) -> Basis:
-    queries, gallery = pairs.matches.shape
-    share = len(pairs.matches.indices) / (queries * gallery)
-    return Basis(pairs.where, method, queries, gallery, share)
 
 
 def _quantiles(items: Embedding) -> Quantiles | None:

@@ -1,58 +1,47 @@
-"""A model against the exact truth, where every match is known (Aviary).
-
-Retrieval in both directions, calibration of p, detection of captions without a match, σ against the
-number of matches, and σ as pixels or words are erased.
-
-Paper: §4.2 (R-Precision), §4.4 (uncertainty; Fig. 6 and 7), with exact truth in place of labels.
-"""
+"""A model against the exact truth, where every match is known (Aviary). Paper: §4.2, §4.4; Fig. 6 and 7."""
 
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.data.dataset import CaptionDataset
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Gaussian
 from pcme.evaluation import Embedded, retrieval
 from pcme.model import Model
+from pcme.uncertainty.calibrate import unmatched_captions
 from pcme.uncertainty.perturbation import RATIOS, perturbed_log_sigma
 from pcme.uncertainty.sigma import mean_log_sigma
 from pcme.uncertainty.statistics import Calibration, auroc, rank_correlation
 
-UNMATCHED = 1000
-"""The number of captions without a match."""
 
-
-def measure_against_truth(model: Model, found: Embedded) -> dict[str, float]:
+def measure_against_truth(model: Model, split: Embedded) -> dict[str, float]:
     """Metrics of a model that has embedded a split whose matches are all known.
 
     - `sigma~matches`: Spearman's ρ of a caption's mean log σ with its number of matches.
-    - `off-centre`: the share of the squared distance from a caption to its matches that is not
-      their own spread (0: it lies at their centre).
+    - `off-centre`: the share of the squared distance from a caption to its matches that is not their own spread.
     - `sigma~unknown`, `sigma~erased`: ρ of mean log σ with the share of words, or pixels, erased.
     - `rises@unknown`, `rises@erased`: the share of items whose σ grows when half is erased.
 
-    Metrics of σ are left out for a model without one, "no-match auroc" where captions without a
-    match cannot be written.
+    Metrics of σ are left out for a model without one, "no-match auroc" where captions without a match cannot be
+    written.
     """
-    dataset = found.dataset
-    matches = dataset.matches()
-    metrics = retrieval(model.score(), found.images, found.captions, matches)
-    values = {f"{name} {way}": part[name] for way, part in metrics.items() for name in ("r_precision", "recall@1")}
-    values |= _probabilities(model, dataset, found.captions, found.images)
-    if isinstance(found.captions, Gaussian):
-        log_sigma = mean_log_sigma(found.captions)
-        values["sigma~matches"] = rank_correlation(log_sigma, np.log(matches.counts))
-        values["off-centre"] = _off_centre(found)
+    dataset, matches = split.dataset, split.dataset.matches()
+    metrics = retrieval(model.score(), split.images, split.captions, matches)
+    names = ("r_precision", "recall@1")
+    values = {f"{name} {direction}": part[name] for direction, part in metrics.items() for name in names}
+    values |= _probabilities(model, split)
+    if isinstance(split.captions, Gaussian):
+        values["sigma~matches"] = rank_correlation(mean_log_sigma(split.captions), np.log(matches.counts))
+        values["off-centre"] = _off_centre(split)
         captions, images = perturbed_log_sigma(model, dataset)
         values |= _response("unknown", captions) | _response("erased", images)
     return values
 
 
-def _probabilities(model: Model, dataset: CaptionDataset, captions: Embedding, images: Embedding) -> dict[str, float]:
+def _probabilities(model: Model, split: Embedded) -> dict[str, float]:
     """Calibration of p over all pairs, expected matches, and captions without a match."""
-    matches, score = dataset.matches(), model.score()
+    matches, score = split.dataset.matches(), model.score()
     calibration = Calibration()
     expected, best = [], []
-    for rows, block in score.blocks(captions, images):
+    for rows, block in score.blocks(split.captions, split.images):
         p = np.exp(np.asarray(block, np.float64))
         calibration.add(p.clip(0, 1), matches[rows].dense())
         expected.append(p.sum(1))
@@ -61,25 +50,21 @@ def _probabilities(model: Model, dataset: CaptionDataset, captions: Embedding, i
         "calibration error": calibration.error,
         "expected~matches": rank_correlation(np.concatenate(expected), matches.counts.astype(np.float64)),
     }
-    if (written := dataset.unmatched(UNMATCHED)) is not None:
-        unmatched = model.encode_captions(written.captions)
-        blocks = score.blocks(unmatched, images)
-        nothing = [np.exp(np.asarray(block, np.float64)).max(1) for _, block in blocks]
+    if (unmatched := unmatched_captions(model, split.dataset)) is not None:
+        nothing = [np.exp(np.asarray(block, np.float64)).max(1) for _, block in score.blocks(unmatched, split.images)]
         values["no-match auroc"] = auroc(np.concatenate(best), np.concatenate(nothing))
     return values
 
 
-def _off_centre(found: Embedded) -> float:
+def _off_centre(split: Embedded) -> float:
     """‖μ_c − centre of its matches‖² as a share of the mean ‖μ_c − μ_v‖² over them."""
-    assert isinstance(found.captions, Gaussian), "asked only of models with a sigma"
-    assert isinstance(found.images, Gaussian), "asked only of models with a sigma"
-    images, captions = found.images.mean.double().numpy(), found.captions.mean.double().numpy()
-    matches = found.dataset.matches()
+    images, captions = (items.points()[:, 0].double().numpy() for items in (split.images, split.captions))
+    matches = split.dataset.matches()
     shares = []
     for start in range(0, len(captions), 1000):
         rows = slice(start, start + 1000)
-        of_each = matches[rows].dense() / matches.counts[rows, None]
-        centre, length = of_each @ images, of_each @ np.square(images).sum(1)
+        weights = matches[rows].dense() / matches.counts[rows, None]
+        centre, length = weights @ images, weights @ np.square(images).sum(1)
         beside = np.square(captions[rows] - centre).sum(1)
         spread = length - np.square(centre).sum(1)
         shares.append(beside / (beside + spread))

@@ -1,9 +1,8 @@
 """The no-match rule: from the best hit and the gallery's size, whether anything matches.
 
-The best of many is high by chance alone: the more items there are, the nearer is the nearest miss
-of a caption without a match. Where x are calibrated log-odds, a share 1/(1 + eˣ) ≈ e⁻ˣ of the items
-at x are wrong. Among n items the best wrong one then stands near log n + c, if a query's items are
-spread evenly over x. Its growth when n grows e-fold is measured (about 1 for one model, a third for
+The more items there are, the nearer is the nearest miss of a caption without a match. Where x are calibrated log-odds,
+a share 1/(1 + eˣ) ≈ e⁻ˣ of the items at x are wrong. Among n items the best wrong one then stands near log n + c, if a
+query's items are spread evenly over x. Its growth when n grows e-fold is measured (about 1 for one model, a third for
 another: docs/science/calibration.md), and subtracted before a best hit is judged.
 """
 
@@ -15,17 +14,17 @@ from numpy.typing import ArrayLike
 from pydantic import ConfigDict
 from scipy.special import expit
 
-from pcme.errors import ConfigError, DataError
+from pcme.core.checks import require
+from pcme.errors import DataError
 from pcme.uncertainty.curve import log_odds
 from pcme.uncertainty.quantiles import Quantiles, checked_share, quantiles, require_rising, share_below, value_at
 
 
 @dataclass(frozen=True)
 class NoMatchRule:
-    """The log-odds of the best hit of queries with a match and of queries without one.
+    """Quantiles of the log-odds of the best hit, of queries without a match (`absent`) and with one (`present`).
 
-    `absent` and `present` are their quantiles among `gallery` items; `growth` is added to the
-    former when the gallery grows e-fold.
+    They are those among `gallery` items; `growth` is added to the former when the gallery grows e-fold.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -53,39 +52,34 @@ class NoMatchRule:
         """
         with np.errstate(divide="ignore"):
             odds = log_odds(np.log(np.asarray(best_p, np.float64)))
-        return 1 - share_below(self.absent, odds - self.grown(gallery))
+        return 1 - share_below(self.absent, odds - self._grown(gallery))
 
     def threshold(self, gallery: int | None = None, false_alarm: float | None = None) -> float:
         """The probability the best of so many items must have, for this share of false alarms.
 
-        Beyond `reach` it stays constant: where near misses are as good as half of the matches, no
-        threshold tells them apart.
+        Beyond `reach` it is constant: where near misses are as good as half of the matches, nothing tells them apart.
         """
-        odds = self._least(false_alarm)
-        return float(expit(odds + min(self.grown(gallery), self._room(odds))))
+        odds, room = self._least(false_alarm)
+        return float(expit(odds + min(self._grown(gallery), room)))
 
     def reach(self, false_alarm: float | None = None) -> float:
         """The number of items up to which the share of false alarms holds."""
-        room = self._room(self._least(false_alarm))
+        _, room = self._least(false_alarm)
         with np.errstate(over="ignore"):
             return self.gallery * float(np.exp(room / self.growth)) if self.growth else float("inf")
 
-    def grown(self, gallery: int | None) -> float:
+    def _grown(self, gallery: int | None) -> float:
         """How much this gallery adds to the log-odds of the best hit, against the calibration's."""
         if gallery is None:
             return 0.0
-        if gallery < 1:
-            raise ConfigError(f"gallery: one item or more is needed, got {gallery}.")
+        require("gallery", gallery >= 1, "one item or more", gallery)
         return self.growth * float(np.log(gallery / self.gallery))
 
-    def _least(self, false_alarm: float | None) -> float:
-        """The log-odds that this share of the best wrong hits exceed at calibration."""
+    def _least(self, false_alarm: float | None) -> tuple[float, float]:
+        """(log-odds that this share of the best wrong hits exceed, how far half of the matches lie above)."""
         share = self.false_alarm if false_alarm is None else false_alarm
-        return value_at(self.absent, 1 - checked_share(share, "false_alarm"))
-
-    def _room(self, odds: float) -> float:
-        """How far a threshold can rise until it refuses half of the queries with a match."""
-        return max(0.0, value_at(self.present, 0.5) - odds)
+        odds = value_at(self.absent, 1 - checked_share(share, "false_alarm"))
+        return odds, max(0.0, value_at(self.present, 0.5) - odds)
 
 
 def fit_no_match_rule(
@@ -95,10 +89,9 @@ def fit_no_match_rule(
     *,
     false_alarm: float,
 ) -> NoMatchRule:
-    """Fit the rule to the log-odds of the best wrong item among the first n, and of the best hit.
+    """Fit the rule to the log-odds of the best wrong item among the first n (−∞: all match), and of the best hit.
 
-    `absent` has −∞ where all of the n items match. The growth is the slope of the mean over the
-    queries that have a wrong item at every size.
+    The growth is the slope of the mean over the queries that have a wrong item at every size.
     """
     everywhere = np.isfinite(absent).all(0)
     if not everywhere.any():

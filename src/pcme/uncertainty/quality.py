@@ -32,6 +32,14 @@ class CalibrationQuality:
 
 
 @dataclass(frozen=True)
+class Risk:
+    """The risk of the answers when the least sure queries are refused; `area` is AURC, its mean over all coverages."""
+
+    curve: RiskCoverage
+    area: float
+
+
+@dataclass(frozen=True)
 class Separation:
     """How well queries with a match are told from queries without one."""
 
@@ -42,20 +50,6 @@ class Separation:
     """The share of queries without a match that are answered."""
     over_half: float
     """The share of queries without a match whose best hit has a probability above one half."""
-
-    @property
-    def precision(self) -> float:
-        """The share of answers with a match, when there are as many queries with as without."""
-        return self.recall / max(self.recall + self.false_alarm, 1e-12)
-
-
-@dataclass(frozen=True)
-class Risk:
-    """The risk of the answers when the least sure queries are refused."""
-
-    curve: RiskCoverage
-    area: float
-    """AURC, the mean of the risk over all coverages."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ def assess(
     confidence: Confidence, score: Score, pairs: EvaluationSet, *, unmatched: Embedding | None = None
 ) -> CalibrationReport:
     """Assess a confidence; `unmatched` are captions that match none of the images."""
-    raw, mapped, hits = _Accumulator(), _Accumulator(), BestHits()
+    raw, mapped, hits = _Accumulator(), _Accumulator(), BestHits(slice(None), np.array([len(pairs.images)]))
     for _, log_p, truth in log_probabilities(score, pairs):
         odds = log_odds(log_p)
         raw.add(odds, truth)
@@ -93,8 +87,9 @@ def assess(
         mapped.add(calibrated, truth)
         hits.add(calibrated, truth)
     answerable, counts = pairs.matches.answerable, pairs.matches.counts.astype(np.float64)
-    present, right = np.concatenate(hits.best)[answerable], np.concatenate(hits.right)[answerable]
-    wrong = np.concatenate(hits.wrong, 1)[0]
+    best, right, (wrong,) = hits.joined()
+    present, right, removed = best[answerable], right[answerable], wrong[np.isfinite(wrong)]
+    written = None if unmatched is None else _best(confidence, score, pairs, unmatched)
     threshold = confidence.presence.threshold(len(pairs.images))
     sigma = pairs.captions.uncertainty()
     return CalibrationReport(
@@ -103,10 +98,8 @@ def assess(
         threshold=threshold,
         raw=raw.quality,
         calibrated=mapped.quality,
-        removed=_separation(present, wrong[np.isfinite(wrong)], threshold),
-        unmatched=None
-        if unmatched is None
-        else _separation(present, _best(confidence, score, pairs, unmatched), threshold),
+        removed=_separation(present, removed, threshold),
+        unmatched=None if written is None else _separation(present, written, threshold),
         by_p=_risk(present, right),
         by_sigma=None if sigma is None else _risk(-sigma.numpy()[answerable], right),
         expected=float(mapped.expected.mean() / counts.mean()),
@@ -117,7 +110,7 @@ def assess(
 
 @dataclass
 class _Accumulator:
-    """What `CalibrationQuality` needs, filled block by block."""
+    """The sums behind `CalibrationQuality`, filled block by block."""
 
     pairs: Calibration = field(default_factory=Calibration)
     first: Calibration = field(default_factory=Calibration)

@@ -4,13 +4,13 @@ import numpy as np
 from jaxtyping import Float, Float64
 from numpy.typing import ArrayLike
 
-from pcme.errors import ConfigError, DataError
+from pcme.core.checks import require
+from pcme.errors import DataError
 
 STEPS = 400
-"""How finely: 401 numbers, a quarter of a percent apart."""
-
+"""Equal steps of the share: quantiles lie a quarter of a percent apart."""
 Quantiles = tuple[float, ...]
-"""Of equal steps, from the least to the greatest."""
+"""The values at equal steps of the share, from the least to the greatest."""
 
 
 def quantiles(values: Float[np.ndarray, " n"]) -> Quantiles:
@@ -21,8 +21,7 @@ def quantiles(values: Float[np.ndarray, " n"]) -> Quantiles:
     """
     if not len(values) or not np.all(np.isfinite(values)):
         raise DataError(f"quantiles: one finite number or more is needed, got {len(values)}.")
-    shares = np.linspace(0, 1, STEPS + 1)
-    return tuple(np.quantile(values.astype(np.float64), shares).tolist())
+    return tuple(np.quantile(values.astype(np.float64), np.linspace(0, 1, STEPS + 1)).tolist())
 
 
 def share_below(stored: Quantiles, values: ArrayLike) -> Float64[np.ndarray, "*n"]:
@@ -32,11 +31,9 @@ def share_below(stored: Quantiles, values: ArrayLike) -> Float64[np.ndarray, "*n
     array([0.  , 0.25, 1.  ])
     """
     grid, shares = np.asarray(stored), np.linspace(0, 1, len(stored))
-    given = np.asarray(values, np.float64)
+    x = np.asarray(values, np.float64)
     # of equal quantiles np.interp finds the last, and from the other side the first
-    upper = np.interp(given, grid, shares)
-    lower = 1 - np.interp(-given, -grid[::-1], shares)
-    return np.asarray((upper + lower) / 2)
+    return np.asarray((np.interp(x, grid, shares) + (1 - np.interp(-x, -grid[::-1], shares))) / 2)
 
 
 def value_at(stored: Quantiles, share: float) -> float:
@@ -55,11 +52,6 @@ def require_rising(stored: Quantiles, name: str) -> None:
 
 
 def checked_share(share: float, name: str) -> float:
-    """The share, or a ConfigError when it is not one.
-
-    >>> checked_share(0.1, "false_alarm")
-    0.1
-    """
-    if not 0 <= share <= 1:
-        raise ConfigError(f"{name}: must be a share in [0, 1], got {share}.")
+    """The share; a ConfigError when it is not one."""
+    require(name, 0 <= share <= 1, "a share in [0, 1]", share)
     return share

@@ -1,9 +1,7 @@
-"""Risk and coverage: the share of wrong answers among those given, when the least sure are refused.
-
-A query is wrong when its first hit is not a match (1 − R@1).
-"""
+"""Risk and coverage: the share of wrong answers (1 − R@1) among those given, when the least sure are refused."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
@@ -15,9 +13,8 @@ from pcme.uncertainty.quantiles import checked_share
 PERCENT = 100
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """Answer from `value` on: this share of the queries, of which the share `risk` wrongly."""
+class Threshold(NamedTuple):
+    """Answer from `value` on: the share `coverage` of the queries, of which the share `risk` wrongly."""
 
     value: float
     coverage: float
@@ -34,25 +31,22 @@ class RiskCoverage:
     risk: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        lengths = len(self.sureness), len(self.risk)
-        if lengths != (PERCENT, PERCENT):
+        if (lengths := (len(self.sureness), len(self.risk))) != (PERCENT, PERCENT):
             raise DataError(f"sureness and risk: one value per percent is needed, got {lengths}.")
         if np.any(np.diff(self.sureness) > 0) or not 0 <= min(self.risk) <= max(self.risk) <= 1:
             raise DataError("sureness must fall with coverage, and each risk lie in [0, 1].")
 
     def covering(self, coverage: float) -> Threshold:
         """The threshold that answers at least this share of the queries."""
-        percent = max(1, int(np.ceil(PERCENT * checked_share(coverage, "min_coverage") - 1e-9)))
-        return self._threshold(percent)
+        share = checked_share(coverage, "min_coverage")
+        return self._threshold(max(1, int(np.ceil(PERCENT * share - 1e-9))))
 
     def risking(self, risk: float) -> Threshold:
         """The threshold that answers the most queries at no more than this risk."""
         able = np.flatnonzero(np.asarray(self.risk) <= checked_share(risk, "max_risk"))
         if not len(able):
-            raise ConfigError(
-                f"max_risk: the least possible risk is {min(self.risk):.3g}, got {risk:g}. "
-                "Allow more, or improve the model."
-            )
+            least = f"{min(self.risk):.3g}"
+            raise ConfigError(f"max_risk: must be at least {least}, got {risk:g}. Allow more, or improve the model.")
         return self._threshold(int(able[-1]) + 1)
 
     def _threshold(self, percent: int) -> Threshold:

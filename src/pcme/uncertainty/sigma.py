@@ -1,7 +1,4 @@
-"""σ of items: its mean log per item, and items in bins of rising σ.
-
-Paper: §4.4, Fig. 6 (R@1 falls over bins of σ).
-"""
+"""σ of items: its mean log per item, and items in bins of rising σ. Paper: §4.4, Fig. 6."""
 
 from dataclasses import dataclass
 
@@ -41,10 +38,8 @@ def bin_by_sigma(log_sigma: Float64[np.ndarray, " n"], values: Float[np.ndarray,
     array([1., 0.])
     """
     if log_sigma.shape != values.shape or log_sigma.ndim != 1 or not 1 <= bins <= len(log_sigma):
-        raise ShapeError(
-            f"log_sigma and values: one length, at least one item per bin, got {log_sigma.shape} "
-            f"and {values.shape} for {bins} bins."
-        )
+        shapes = f"{log_sigma.shape} and {values.shape} for {bins} bins"
+        raise ShapeError(f"log_sigma and values: need one length and at least one item per bin, got {shapes}.")
     parts = np.array_split(np.argsort(log_sigma, kind="stable"), bins)
     return EqualBins(
         np.array([np.median(log_sigma[part]) for part in parts]),

@@ -1,9 +1,7 @@
-"""Statistics of a confidence: calibration error, separation (AUROC), rank correlation.
-
-Paper: §4.4 shows plots of these; here they are numbers.
-"""
+"""Statistics of a confidence: calibration error, separation (AUROC), rank correlation. Paper: §4.4."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
@@ -13,8 +11,38 @@ from pcme.errors import DataError, ShapeError
 
 
 @dataclass
-class Calibration:
-    """How often statements of probability p are true; filled block by block.
+class Binned:
+    """Values from `low` to `high` in equal bins, and how many of them are true; filled block by block."""
+
+    bins: int
+    count: Float64[np.ndarray, " bins"] = field(init=False)
+    total: Float64[np.ndarray, " bins"] = field(init=False)
+    """The sum of the values per bin, for their mean."""
+    true: Float64[np.ndarray, " bins"] = field(init=False)
+    low: ClassVar[float] = 0.0
+    high: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        self.count, self.total, self.true = np.zeros((3, self.bins))
+
+    def add(self, values: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
+        """Add values, and whether each is true."""
+        if values.shape != truth.shape:
+            raise ShapeError(f"values and truth: must have one shape, got {values.shape} and {truth.shape}.")
+        x, per_unit = values.ravel(), self.bins / (self.high - self.low)
+        index = np.minimum(((x - self.low) * per_unit).astype(np.int64), self.bins - 1)
+        self.count += np.bincount(index, minlength=self.bins)
+        self.total += np.bincount(index, x.astype(np.float64), self.bins)
+        self.true += np.bincount(index[truth.ravel()], minlength=self.bins)
+
+    def filled(self) -> Float64[np.ndarray, "3 b"]:
+        """(count, total, true) of the bins that are not empty."""
+        return np.stack((self.count, self.total, self.true))[:, self.count > 0]
+
+
+@dataclass
+class Calibration(Binned):
+    """How often statements of probability p are true.
 
     >>> counted = Calibration(bins=2)
     >>> counted.add(np.array([0.2, 0.2, 0.9]), np.array([True, False, True]))
@@ -23,36 +51,23 @@ class Calibration:
     """
 
     bins: int = 15
-    count: Float64[np.ndarray, " bins"] = field(init=False)
-    confidence: Float64[np.ndarray, " bins"] = field(init=False)
-    true: Float64[np.ndarray, " bins"] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.count, self.confidence, self.true = np.zeros((3, self.bins))
-
-    def add(self, p: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
+    def add(self, values: Float[np.ndarray, "*n"], truth: Bool[np.ndarray, "*n"]) -> None:
         """Add probabilities, and whether each statement is true."""
-        if p.shape != truth.shape:
-            raise ShapeError(f"p and truth: must have one shape, got {p.shape} and {truth.shape}.")
-        if not (np.all(p >= 0) and np.all(p <= 1)):
-            raise DataError(f"p: must lie in [0, 1], got {p.min():g} to {p.max():g}.")
-        index = np.minimum((p.ravel() * self.bins).astype(np.int64), self.bins - 1)
-        self.count += np.bincount(index, minlength=self.bins)
-        self.confidence += np.bincount(index, p.ravel().astype(np.float64), self.bins)
-        self.true += np.bincount(index, truth.ravel().astype(np.float64), self.bins)
+        if not (np.all(values >= 0) and np.all(values <= 1)):
+            raise DataError(f"p: must lie in [0, 1], got {values.min():g} to {values.max():g}.")
+        super().add(values, truth)
 
     @property
     def error(self) -> float:
-        """The expected calibration error: mean gap between confidence and truth over all pairs."""
-        return float(np.abs(self.confidence - self.true).sum() / max(self.count.sum(), 1))
+        """The expected calibration error: mean gap between probability and truth over all pairs."""
+        return float(np.abs(self.total - self.true).sum() / max(self.count.sum(), 1))
 
     @property
     def reliability(self) -> tuple[tuple[float, float, int], ...]:
         """(mean probability, share that is true, count) of each bin that is not empty."""
-        held = self.count > 0
-        count = self.count[held]
-        rows = (self.confidence[held] / count, self.true[held] / count, count.astype(np.int64))
-        return tuple(zip(*(column.tolist() for column in rows), strict=True))
+        count, total, true = self.filled()
+        return tuple(zip((total / count).tolist(), (true / count).tolist(), count.astype(int).tolist(), strict=True))
 
 
 def auroc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) -> float:
