@@ -4,7 +4,7 @@ import json
 import math
 import os
 import random
-import resource
+import re
 import shutil
 import signal
 import subprocess
@@ -71,11 +71,11 @@ def test_everything_comes_back_bit_for_bit(tmp_path):
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16):
         odd[f"ünï {dtype}"] = torch.tensor([0, 1, 2, 3]).to(dtype)
     record = {"names": ["ä", None, True], "best": -math.inf, "lr": 0.1 + 0.2, "big": 2**70, "": {}}
-    made = save(tmp_path / "new" / "checkpoints", 1234, {"odd": odd, "none": {}}, {"r": record})
-    assert made == tmp_path / "new" / "checkpoints" / "step-00001234"
-    assert names(made) == ["manifest.json", "none.safetensors", "odd.safetensors", "r.json"]
-    found = newest(made.parent)
-    assert (found.folder, found.step, found.passed_over) == (made, 1234, ())
+    folder = save(tmp_path / "new" / "checkpoints", 1234, {"odd": odd, "none": {}}, {"r": record})
+    assert folder == tmp_path / "new" / "checkpoints" / "step-00001234"
+    assert names(folder) == ["manifest.json", "none.safetensors", "odd.safetensors", "r.json"]
+    found = newest(folder.parent)
+    assert (found.folder, found.step, found.passed_over) == (folder, 1234, ())
     assert found.record("r") == record
     assert found.tensors("none") == {}
     loaded = found.tensors("odd")
@@ -130,20 +130,15 @@ def test_damaged_ones_do_not_count_among_those_kept(tmp_path):
     assert names(tmp_path) == [f"step-0000000{step}" for step in (1, 2, 3, 4)]
     put(tmp_path, 5, keep=2)
     assert names(tmp_path) == ["step-00000004", "step-00000005"]
-
-
-def test_what_is_newer_by_its_step_is_left_alone(tmp_path):
-    put(tmp_path, 50)
-    made = put(tmp_path, 10, keep=1)
-    assert_whole(checkpoint._examine(made))
-    assert newest(tmp_path).step == 50
+    put(tmp_path, 1, keep=1)  # newer steps are left alone
+    assert names(tmp_path) == ["step-00000001", "step-00000004", "step-00000005"]
 
 
 def test_an_empty_or_missing_folder_has_no_newest(tmp_path):
-    assert newest(tmp_path) is None
-    assert newest(tmp_path / "missing") is None
-    assert checkpoint.damaged(tmp_path) == ()
-    checkpoint.clean(tmp_path / "missing")
+    for folder in (tmp_path, tmp_path / "missing"):
+        assert newest(folder) is None
+        assert checkpoint.damaged(folder) == ()
+        checkpoint.clean(folder)
 
 
 def manifest_with(**changes):
@@ -319,9 +314,11 @@ def test_a_full_disk_at_any_point_leaves_what_was_there(tmp_path):
         before = state_of(folder)
         with pytest.MonkeyPatch.context() as patch:
             seen = full_disk(patch, number)
-            with suppress(FormatError):
+            try:
                 put(folder, 3)
                 whole.append(number)
+            except FormatError as error:
+                assert re.search("step 3 cannot .*No space .*untouched", str(error))  # noqa: PT017 - not every time
         assert not hidden(folder)
         assert before.items() <= state_of(folder).items() or newest(folder).step == 3
         assert_whole(newest(folder))
@@ -331,26 +328,6 @@ def test_a_full_disk_at_any_point_leaves_what_was_there(tmp_path):
         assert newest(folder).step == 4
     # It may fail in: mkdir, 4 × (open, write, sync), sync, replace, sync; then one is removed.
     assert whole == [17, 18]
-
-
-def test_a_full_disk_is_named(tmp_path, monkeypatch):
-    full_disk(monkeypatch, 5)
-    with pytest.raises(FormatError, match=r"step 3 cannot .*No space .*untouched"):
-        put(tmp_path, 3)
-
-
-def test_a_write_the_kernel_refuses_leaves_what_was_there(tmp_path):
-    put(tmp_path, 1)
-    before = state_of(tmp_path)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
-    try:
-        with pytest.raises(FormatError, match=r"step 2 cannot be written.*File too large"):
-            save(tmp_path, 2, {"model": {"w": torch.zeros(100_000)}}, {})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert state_of(tmp_path) == before
-    assert names(tmp_path) == ["step-00000001"]
 
 
 def test_everything_is_durable_before_it_has_its_name(tmp_path, monkeypatch):
@@ -412,9 +389,9 @@ def test_a_reader_beside_a_writer_sees_whole_checkpoints_only(tmp_path):
     stop = threading.Event()
 
     def write():
-        step = 1
-        while not stop.is_set():
-            step += 1
+        for step in count(2):
+            if stop.is_set():
+                return
             put(tmp_path, step, keep=1)
 
     writer = threading.Thread(target=write)
@@ -423,7 +400,6 @@ def test_a_reader_beside_a_writer_sees_whole_checkpoints_only(tmp_path):
         last, whole, end = 0, 0, time.monotonic() + 20
         while (whole < 60 or last < 60) and time.monotonic() < end:
             found = newest(tmp_path)
-            assert found is not None
             assert found.passed_over == ()
             assert found.step >= last
             last = found.step
@@ -448,9 +424,7 @@ def serve_savers(folder):
             os.write(1, f"pid {os.getpid()}\n".encode())
             checkpoint.clean(folder)
             found = newest(folder)
-            step = found.step if found else 0
-            while True:
-                step += 1
+            for step in count(found.step + 1 if found else 1):
                 put(folder, step)
                 os.write(1, f"saved {step}\n".encode())
         os.waitpid(child, 0)
@@ -500,13 +474,10 @@ def test_records_that_json_would_not_give_back_are_refused(tmp_path, record):
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(("step", "keep"), [(-1, 2), (1, 0)])
-def test_an_impossible_step_or_keep_is_refused(tmp_path, step, keep):
-    with pytest.raises(ConfigError, match="step ≥ 0 and keep ≥ 1"):
-        save(tmp_path, step, {}, {}, keep=keep)
-
-
-def test_a_folder_that_cannot_be_made_says_so(tmp_path):
+def test_an_impossible_step_keep_or_folder_is_refused(tmp_path):
+    for step, keep in ((-1, 2), (1, 0)):
+        with pytest.raises(ConfigError, match="step ≥ 0 and keep ≥ 1"):
+            save(tmp_path, step, {}, {}, keep=keep)
     (tmp_path / "file").write_text("")
     with pytest.raises(FormatError, match=r"cannot be written.*Not a directory"):
         save(tmp_path / "file" / "checkpoints", 1, {}, {})
@@ -549,12 +520,9 @@ def test_any_state_is_taken_apart_and_put_together(state, groups):
 
 OPTIMISERS = {
     "AdamP": lambda p: AdamP(p, lr=0.1 + 0.2, weight_decay=1e-3),
-    "Adam": lambda p: torch.optim.Adam(p, lr=1e-3, amsgrad=True),
-    "Adam with a tensor rate": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-3), capturable=False),
+    "Adam with a tensor rate": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-3), amsgrad=True),
     "AdamW": lambda p: torch.optim.AdamW([{"params": p[:1], "lr": 1 / 3}, {"params": p[1:]}], lr=1e-3, foreach=False),
-    "SGD": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, nesterov=True),
     "SGD without a state": lambda p: torch.optim.SGD(p, lr=1e-2),
-    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=1e-2, centered=True),
 }
 
 

@@ -1,6 +1,6 @@
 import math
 from collections import Counter
-from copy import deepcopy
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -21,9 +21,9 @@ HYPER = pytest.mark.parametrize(("weight_decay", "nesterov"), [(0.0, False), (0.
 class Net(nn.Module):
     """Weights that are scale-invariant by row (before a batch norm), as a whole, and not at all."""
 
-    def __init__(self, seed=0):
+    def __init__(self):
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(0)
 
         def draw(*shape):
             return nn.Parameter(0.3 * torch.randn(shape, generator=generator))
@@ -51,6 +51,16 @@ def batches(count, dtype=torch.float32):
 def backward(net, x, label):
     net.zero_grad()
     F.cross_entropy(net(x), label).backward()
+
+
+def step_together(net, optimiser, other, optimiser_of_other, *, count):
+    """Steps of two optimisers along the gradients of the first network."""
+    for x, label in batches(count):
+        backward(net, x, label)
+        for p, q in zip(net.parameters(), other.parameters(), strict=True):
+            q.grad = None if p.grad is None else p.grad.clone()
+        optimiser.step()
+        optimiser_of_other.step()
 
 
 def oracle_step(w, g, state, *, lr, betas, eps, weight_decay, delta, wd_ratio, nesterov):
@@ -112,12 +122,7 @@ def test_adamp_equals_the_authors_package_in_single_precision(weight_decay, nest
     net, other = Net(), Net()
     ours, theirs = AdamP(net.parameters(), **options), adamp.AdamP(other.parameters(), **options)
     start = {name: p.detach().clone() for name, p in net.named_parameters()}
-    for x, label in batches(STEPS):
-        backward(net, x, label)
-        for p, q in zip(net.parameters(), other.parameters(), strict=True):
-            q.grad = None if p.grad is None else p.grad.clone()
-        ours.step()
-        theirs.step()
+    step_together(net, ours, other, theirs, count=STEPS)
     assert taken[(6, 3, 3, 3), "projected"] > 0.9 * STEPS
     assert taken[(8, 6), "projected"] > 0.9 * STEPS
     assert taken[(4, 8), "none"] > 0.5 * STEPS
@@ -126,27 +131,13 @@ def test_adamp_equals_the_authors_package_in_single_precision(weight_decay, nest
         assert name == "unused" or (p - start[name]).abs().max() > 0.01
 
 
-def test_a_projected_step_is_orthogonal_to_every_row():
-    weight = nn.Parameter(torch.tensor([[3.0, 0.0], [0.0, 2.0]], dtype=torch.float64))
-    optimiser = AdamP([weight], lr=0.5)
-    weight.grad = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
-    optimiser.step()
-    expected = torch.tensor([[3.0, -0.5], [-0.5, 2.0]], dtype=torch.float64)
-    torch.testing.assert_close(weight.detach(), expected, rtol=0, atol=1e-7)
-
-
 def test_memory_layout_does_not_matter():
-    nets = [Net(), Net()]
-    nets[1].convolved.data = nets[1].convolved.data.to(memory_format=torch.channels_last)
-    optimisers = [AdamP(net.parameters(), lr=0.01, weight_decay=0.1) for net in nets]
-    for x, label in batches(3):
-        backward(nets[0], x, label)
-        for p, q in zip(*(net.parameters() for net in nets), strict=True):
-            q.grad = None if p.grad is None else p.grad.clone()
-        for optimiser in optimisers:
-            optimiser.step()
-    assert not nets[1].convolved.is_contiguous()
-    torch.testing.assert_close(nets[0].convolved, nets[1].convolved, rtol=0, atol=1e-6)
+    net, other = Net(), Net()
+    other.convolved.data = other.convolved.data.to(memory_format=torch.channels_last)
+    options = {"lr": 0.01, "weight_decay": 0.1}
+    step_together(net, AdamP(net.parameters(), **options), other, AdamP(other.parameters(), **options), count=3)
+    assert not other.convolved.is_contiguous()
+    torch.testing.assert_close(net.convolved, other.convolved, rtol=0, atol=1e-6)
 
 
 def test_parameters_may_differ_in_their_number_of_steps():
@@ -169,27 +160,6 @@ def test_zero_empty_and_missing_gradients_are_harmless():
     optimiser.step()
     assert torch.equal(zero, torch.ones(2, 2))
     assert missing not in optimiser.state
-
-
-def test_a_restored_optimiser_goes_on_bit_for_bit():
-    net, other = Net(), Net(1)
-    options = {"lr": 0.01, "weight_decay": 0.1, "nesterov": True}
-    straight = AdamP(net.parameters(), **options)
-    data = list(batches(20))
-    for number, (x, label) in enumerate(data):
-        backward(net, x, label)
-        straight.step()
-        if number == 9:
-            weights = {name: w.clone() for name, w in net.state_dict().items()}
-            state = straight.state_dict()
-            resumed = AdamP(other.parameters(), lr=1.0)
-            resumed.load_state_dict(deepcopy(state))
-            other.load_state_dict(weights)
-    for x, label in data[10:]:
-        backward(other, x, label)
-        resumed.step()
-    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), other.parameters(), strict=True))
-    assert resumed.state_dict()["param_groups"] == straight.state_dict()["param_groups"]
 
 
 def test_groups_have_their_own_rates_and_a_closure_its_loss():
@@ -252,30 +222,22 @@ def test_without_warmup_the_schedule_is_torchs():
         scheduler.step()
 
 
-@pytest.mark.parametrize(
-    ("step", "options"),
-    [
-        (-1, {"total": 5, "warmup": 0}),
-        (0, {"total": 5, "warmup": 6}),
-        (0, {"total": 5, "warmup": -1}),
-        (0, {"total": 5, "warmup": 0, "floor": 1.5}),
-    ],
-)
-def test_an_impossible_schedule_is_refused(step, options):
+@pytest.mark.parametrize(("step", "warmup", "floor"), [(-1, 0, 0), (0, 6, 0), (0, -1, 0), (0, 0, 1.5)])
+def test_an_impossible_schedule_is_refused(step, warmup, floor):
     with pytest.raises(ConfigError, match="a schedule needs"):
-        cosine_with_warmup(step, **options)
+        cosine_with_warmup(step, total=5, warmup=warmup, floor=floor)
 
 
 def with_gradients(*gradients):
-    params = [nn.Parameter(torch.zeros(torch.as_tensor(g).shape)) for g in gradients]
-    for p, g in zip(params, gradients, strict=True):
-        p.grad = torch.as_tensor(g)
+    params = [nn.Parameter(torch.zeros(len(values))) for values in gradients]
+    for p, values in zip(params, gradients, strict=True):
+        p.grad = torch.tensor(values)
     return params
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), max_size=5), max_size=4), st.floats(0.1, 9))
 def test_clipping_scales_to_the_limit_and_never_up(rows, limit):
-    params = [nn.Parameter(torch.ones(1)), *with_gradients(*(torch.tensor(row) for row in rows))]
+    params = [nn.Parameter(torch.ones(1)), *with_gradients(*rows)]
     before = [p.grad.clone() for p in params[1:]]
     norm = np.linalg.norm(np.array([x for row in rows for x in row], np.float64))
     total = clip_gradients(params, limit)
@@ -291,16 +253,14 @@ def test_clipping_scales_to_the_limit_and_never_up(rows, limit):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_norm_that_is_not_finite_leaves_the_gradients_untouched(bad):
-    params = with_gradients(torch.tensor([3.0, bad]), torch.tensor([400.0]))
-    before = [p.grad.clone() for p in params]
+    params = with_gradients([3.0, bad], [400.0])
     assert not clip_gradients(params, 1.0).isfinite()
-    for p, g in zip(params, before, strict=True):
-        assert torch.equal(p.grad.nan_to_num(-1), g.nan_to_num(-1))
+    assert [p.grad.tolist() for p in params] == [[3.0, pytest.approx(bad, nan_ok=True)], [400.0]]
 
 
 def test_nothing_to_clip_has_norm_zero_and_no_limit_is_none():
     assert clip_gradients([], 1.0) == 0
-    params = with_gradients(torch.tensor([3e8]))
+    params = with_gradients([3e8])
     assert clip_gradients(iter(params), math.inf) == 3e8
     assert params[0].grad == 3e8
     with pytest.raises(ConfigError, match="must be positive"):
@@ -352,13 +312,10 @@ def test_weights_are_swapped_in_and_out_exactly_even_when_the_block_fails():
     first = weights_of(module)
     wander(module, 1)
     own, pointers = weights_of(module), [p.data_ptr() for p in module.parameters()]
-    try:
-        with average.apply_to(module):
-            assert identical(weights_of(module), first)  # no update yet: as when it was made
-            module(torch.ones(5, 3))  # moves the running statistics
-            raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        pass
+    with suppress(KeyboardInterrupt), average.apply_to(module):
+        assert identical(weights_of(module), first)  # no update yet: as when it was made
+        module(torch.ones(5, 3))  # moves the running statistics
+        raise KeyboardInterrupt
     assert identical(weights_of(module), own)
     assert [p.data_ptr() for p in module.parameters()] == pointers
     assert all(p.requires_grad for p in module.parameters())
@@ -383,12 +340,10 @@ def test_a_restored_average_goes_on_bit_for_bit():
 def test_half_precision_is_averaged_in_single():
     module = nn.Linear(1, 1, bias=False).half()
     average = ExponentialAverage(module, decay=0.999)
-    nn.init.constant_(module.weight, 1.0)
-    for _ in range(50):
-        average.update(module)
-    nn.init.constant_(module.weight, 1.0078125)
-    for _ in range(50):
-        average.update(module)
+    for value in (1.0, 1.0078125):
+        nn.init.constant_(module.weight, value)
+        for _ in range(50):
+            average.update(module)
     mean = average.state()["mean.weight"]
     assert mean.dtype == torch.float32
     assert mean.item() == pytest.approx(1.0078125 - 0.0078125 * 0.4875, abs=1e-5)
