@@ -1,7 +1,6 @@
 import math
 from collections import Counter
 from contextlib import suppress
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -141,8 +140,7 @@ def test_memory_layout_does_not_matter():
 
 
 def test_parameters_may_differ_in_their_number_of_steps():
-    alone, both = (nn.Parameter(torch.ones(3)) for _ in range(2))
-    late = nn.Parameter(torch.ones(3))
+    alone, both, late = (nn.Parameter(torch.ones(3)) for _ in range(3))
     optimiser, single = AdamP([late, both], lr=0.1), AdamP([alone], lr=0.1)
     for number in range(6):
         alone.grad = both.grad = torch.full((3,), float(number + 1))
@@ -193,39 +191,24 @@ def test_sparse_gradients_are_refused_and_move_nothing():
     assert torch.equal(table.weight, before)
 
 
-schedules = st.integers(1, 500).flatmap(lambda total: st.tuples(st.just(total), st.integers(0, total), st.floats(0, 1)))
-
-
-@given(schedules)
-def test_the_schedule_rises_on_a_line_and_falls_on_a_cosine(schedule):
-    total, warmup, floor = schedule
-    factors = [cosine_with_warmup(step, total=total, warmup=warmup, floor=floor) for step in range(total + 3)]
-    rise, fall = factors[:warmup], factors[warmup:]
-    assert rise == [(step + 1) / warmup for step in range(warmup)]
-    assert all(a >= b - 1e-15 for a, b in pairwise(fall))
-    assert all(floor <= factor <= 1 for factor in fall)
-    assert factors[total:] == [floor] * 3
-    if warmup < total:
-        assert fall[0] == 1
-        # point-symmetric about the middle of the fall
-        sums = [fall[k] + factors[total - k] for k in range(total - warmup + 1)]
-        np.testing.assert_allclose(sums, 1 + floor, rtol=1e-12)
-
-
-def test_without_warmup_the_schedule_is_torchs():
+@given(st.integers(1, 60), st.integers(0, 60))
+def test_the_schedule_rises_on_a_line_and_falls_as_torchs(fall, warmup):
+    total = warmup + fall
+    factors = [cosine_with_warmup(step, total=total, warmup=warmup) for step in range(total + 3)]
+    assert factors[:warmup] == [(step + 1) / warmup for step in range(warmup)]
+    assert factors[total:] == [0] * 3
     optimiser = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 30)
-    for step in range(31):
-        factor = cosine_with_warmup(step, total=30, warmup=0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, fall)
+    for factor in factors[warmup:total]:
         assert factor == pytest.approx(scheduler.get_last_lr()[0], abs=1e-12)
         optimiser.step()
         scheduler.step()
 
 
-@pytest.mark.parametrize(("step", "warmup", "floor"), [(-1, 0, 0), (0, 6, 0), (0, -1, 0), (0, 0, 1.5)])
-def test_an_impossible_schedule_is_refused(step, warmup, floor):
+@pytest.mark.parametrize(("step", "warmup"), [(-1, 0), (0, 6), (0, -1)])
+def test_an_impossible_schedule_is_refused(step, warmup):
     with pytest.raises(ConfigError, match="a schedule needs"):
-        cosine_with_warmup(step, total=5, warmup=warmup, floor=floor)
+        cosine_with_warmup(step, total=5, warmup=warmup)
 
 
 def with_gradients(*gradients):
@@ -294,16 +277,14 @@ def test_the_average_is_the_weighted_mean_of_what_it_saw():
         wander(module, seed)
         average.update(module)
         seen.append(weights_of(module))
-    weights = torch.tensor([0.8 ** (10 - n) for n in range(11)], dtype=torch.float64)
+    weights = [0.8 ** (10 - n) for n in range(11)]
     with average.apply_to(module):
-        held = weights_of(module)
-    for name, p in module.named_parameters():
-        stack = torch.stack([each[name] for each in seen])
-        shape = (-1, *[1] * p.ndim)
-        mean = (weights.view(shape) * stack).sum(0) / weights.sum()
-        torch.testing.assert_close(held[name], mean, rtol=0, atol=1e-13)
+        average_weights = weights_of(module)
+    for name, _ in module.named_parameters():
+        mean = sum(w * each[name] for w, each in zip(weights, seen, strict=True)) / sum(weights)
+        torch.testing.assert_close(average_weights[name], mean, rtol=0, atol=1e-13)
     for name, _ in module.named_buffers():
-        assert torch.equal(held[name], seen[-1][name])
+        assert torch.equal(average_weights[name], seen[-1][name])
 
 
 def test_weights_are_swapped_in_and_out_exactly_even_when_the_block_fails():
@@ -350,8 +331,7 @@ def test_half_precision_is_averaged_in_single():
 
 
 def test_an_average_of_another_module_is_refused():
-    average = ExponentialAverage(norm_layer(), decay=0.9)
-    other = nn.Linear(3, 5)
+    average, other = ExponentialAverage(norm_layer(), decay=0.9), nn.Linear(3, 5)
     with pytest.raises(ShapeError, match="differs in"):
         average.update(other)
     with pytest.raises(ShapeError, match="differs in"), average.apply_to(other):

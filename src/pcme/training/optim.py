@@ -90,26 +90,24 @@ class AdamP(torch.optim.Optimizer):
         return state
 
 
-def cosine_with_warmup(step: int, *, total: int, warmup: int, floor: float = 0.0) -> float:
+def cosine_with_warmup(step: int, *, total: int, warmup: int) -> float:
     """The factor on the learning rate at a step, counted from 0: a line up, then half a cosine.
 
-    (step + 1) / warmup before step `warmup`; then floor + (1 − floor) (1 + cos πt) / 2, with t from 0 at step `warmup`
-    to 1 at step `total`, the first that is not made; `floor` ever after.
+    (step + 1) / warmup before step `warmup`; then (1 + cos πt) / 2, with t from 0 at step `warmup` to 1 at step
+    `total`, the first that is not made; 0 ever after.
 
     >>> [round(cosine_with_warmup(step, total=6, warmup=2), 3) for step in range(7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
     """
-    if not (step >= 0 and 0 <= warmup <= total and 0 <= floor <= 1):
+    if not (step >= 0 and 0 <= warmup <= total):
         raise ConfigError(
-            f"a schedule needs step ≥ 0, 0 ≤ warmup ≤ total and 0 ≤ floor ≤ 1, got step={step}, warmup={warmup}, "
-            f"total={total}, floor={floor}."
+            f"a schedule needs step ≥ 0 and 0 ≤ warmup ≤ total, got step={step}, warmup={warmup}, total={total}."
         )
     if step < warmup:
         return (step + 1) / warmup
     if step >= total:
-        return floor
-    fallen = (step - warmup) / (total - warmup)
-    return floor + (1 - floor) * (1 + math.cos(math.pi * fallen)) / 2
+        return 0.0
+    return (1 + math.cos(math.pi * ((step - warmup) / (total - warmup)))) / 2
 
 
 @torch.no_grad()
