@@ -6,13 +6,13 @@ fsync or rename, with half of a file written, before tensors are serialised), th
 """
 
 import json
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 
 import pytest
@@ -59,16 +59,10 @@ class Points:
         return patched
 
 
-def forked(work):
-    """The process id of a child that does this work and nothing else."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
+def forked(work, *args):
+    """A child process that does this work and nothing else."""
+    child = multiprocessing.get_context("fork").Process(target=work, args=args)
+    child.start()
     return child
 
 
@@ -91,7 +85,7 @@ def serve(folder):
         (folder / "points.json").write_text(json.dumps(points.passed))
 
     begun = time.monotonic()
-    os.waitpid(forked(count), 0)
+    forked(count).join()
     duration = time.monotonic() - begun
     passed = json.loads((folder / "points.json").read_text())[:-1]
 
@@ -104,15 +98,15 @@ def serve(folder):
     moments = [draws.choice([n for n, p in enumerate(passed) if p == k]) for k in sorted({*passed})]
     for trial, point in enumerate([*[None] * TIMED, *moments]):
         run = folder / f"trial-{trial}" / "run"
-        child = forked(lambda run=run, point=point: killed(run, point))
+        child = forked(killed, run, point)
         if point is None:
             time.sleep(draws.uniform(0, duration))
-            os.kill(child, signal.SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            child.kill()
+        child.join()
         train(recipe, run, resume=True, workers=0)
         report = {
             "moment": "time" if point is None else passed[point],
-            "status": status,
+            "status": child.exitcode,
             "same": same_run(run, straight),
             "card": (run / "README.md").read_text() == (straight / "README.md").read_text(),
             "hidden": [str(path) for path in run.rglob(".*")],

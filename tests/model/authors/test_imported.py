@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 
 import pcme
-from pcme import PcmeError
 from pcme.data.images.transforms import normalise
 from pcme.errors import FormatError
 from pcme.model.authors import import_checkpoint
@@ -178,12 +177,3 @@ def test_a_wrong_file_is_refused_by_name(tmp_path, monkeypatch, key, value, mess
         import_checkpoint(path)
     assert str(error.value).startswith(str(path))
     assert not (tmp_path / "owned").exists()
-
-
-def test_every_cut_of_a_file_is_an_error_of_ours(tmp_path):
-    whole = saved(theirs.checkpoint(dim=2, word_dim=2), tmp_path).read_bytes()
-    path = tmp_path / "cut.pth"
-    for share in np.linspace(0.01, 0.99, 12):
-        path.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(PcmeError):
-            import_checkpoint(path)

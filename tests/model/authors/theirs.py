@@ -147,20 +147,17 @@ class Block(nn.Module):
     def __init__(self, inputs, width, stride, deep):
         super().__init__()
         outputs = width * (4 if deep else 1)
-        widths, kernels = ((width, width, outputs), (1, 3, 1)) if deep else ((width, outputs), (3, 3))
-        self.layers, before = [], inputs
-        for number, (after, kernel) in enumerate(zip(widths, kernels, strict=True), start=1):
-            step = stride if number == (2 if deep else 1) else 1
-            conv, bn = nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(after)
-            self.add_module(f"conv{number}", conv)
-            self.add_module(f"bn{number}", bn)
-            self.layers.append((conv, bn))
-            before = after
+        narrow = [(inputs, width, 3, stride), (width, outputs, 3, 1)]
+        convolutions = [(inputs, width, 1, 1), (width, width, 3, stride), (width, outputs, 1, 1)] if deep else narrow
+        self.layers = []
+        for number, (before, after, kernel, step) in enumerate(convolutions, start=1):
+            self.layers.append((nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(after)))
+            for name, layer in zip(("conv", "bn"), self.layers[-1], strict=True):
+                self.add_module(f"{name}{number}", layer)
+        self.downsample = nn.Identity()
         if stride > 1 or inputs != outputs:
             shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
             self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outputs))
-        else:
-            self.downsample = nn.Identity()
 
     def forward(self, x):
         y = x
