@@ -14,11 +14,6 @@ def model():
     return build("aviary-tiny", "image.widths=[4,8,8]")
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.mark.parametrize("top", [0, 1, 2])
 def test_the_blocks_above_complete_the_network(tmp_path, model, top):
     data = photos(tmp_path / "images")

@@ -14,6 +14,7 @@ from pcme.uncertainty import Confidence
 from pcme.uncertainty.calibrate import calibrate
 from tests.helpers import picture, unless_annotations_are_enforced
 from tests.models import build, copied, untrained
+from tests.training.trained import same
 
 BLACK = torch.zeros(3, 16, 16, dtype=torch.uint8)
 
@@ -97,8 +98,7 @@ def test_pixels_are_moved_to_the_models_device():
 
 def test_a_model_that_was_moved_embeds_a_split(model):
     dataset = Aviary(pixels=16, val_species=2, val_images=2, captions_per_image=2).load("val")
-    there = embed(model.to(torch.device("cpu", 0)), dataset, Problems())
-    here = embed(model.to("cpu"), dataset, Problems())
+    there, here = (embed(model.to(device), dataset, Problems()) for device in (torch.device("cpu", 0), "cpu"))
     assert torch.equal(there.images.mean, here.images.mean)
     assert torch.equal(there.captions.mean, here.captions.mean)
 
@@ -125,8 +125,7 @@ def test_a_single_string_or_nothing_is_refused(model, wrong):
 def test_the_same_seed_builds_the_same_model():
     state = build().state_dict()
     torch.rand(5)
-    again = build().state_dict()
-    assert all(torch.equal(value, again[name]) for name, value in state.items())
+    assert same(build().state_dict(), state)
 
 
 def test_a_rewritten_model_is_never_half_written(model, tmp_path):
@@ -145,8 +144,7 @@ def test_a_model_needs_its_pretrained_weights_only_once(tmp_path, monkeypatch):
         raise AssertionError("asked for the package")
 
     monkeypatch.setattr("pcme.nn.images.efficientnet._pretrained", missing)
-    again = pcme.load(tmp_path).state_dict()
-    assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
+    assert same(pcme.load(tmp_path).state_dict(), model.state_dict())
 
 
 def test_similarity_is_the_matrix_of_the_models_score(model):

@@ -14,6 +14,7 @@ from pcme.model.origin import Origin
 from pcme.recipes.schema import part
 from tests.models import build
 from tests.nn import tiny
+from tests.training.trained import same
 
 FIGURES = {"i2t": {"r_precision": 0.5, "chance": 0.125}, "t2i": {"r_precision": 0.75, "recall@1": 0.5, "chance": 0.125}}
 
@@ -28,9 +29,7 @@ def test_a_round_trip_is_exact_wherever_the_folder_lies(model, tmp_path):
     pcme.load(tmp_path / "ours").save_pretrained(str(tmp_path / "hub"))
     again = Model.from_pretrained(str(tmp_path / "hub"))
     assert (again.recipe, again.vocab) == (model.recipe, model.vocab)
-    left, right = model.state_dict(), again.state_dict()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert same(model.state_dict(), again.state_dict())
     captions = ["a red bird", "xyzzy"]
     for loaded in (again, pcme.load(tmp_path / "hub")):
         assert torch.equal(model.encode_captions(captions).mean, loaded.encode_captions(captions).mean)

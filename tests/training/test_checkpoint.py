@@ -216,23 +216,22 @@ def hidden(folder):
 
 
 @contextmanager
-def interrupted(number, error):
-    """Raises `error` at the number-th line of checkpoint.py that runs within the block."""
-    seen = 0
+def interrupted(number):
+    """Ctrl-C at the number-th line of checkpoint.py that runs within the block; yields the lines that remain."""
+    remaining = [None] * number
 
     def trace(frame, event, _):
-        nonlocal seen
         if frame.f_code.co_filename != checkpoint.__file__:
             return None
-        if event == "line":
-            seen += 1
-            if seen == number:
-                raise error
+        if event == "line" and remaining:
+            remaining.pop()
+            if not remaining:
+                raise KeyboardInterrupt
         return trace
 
     sys.settrace(trace)
     try:
-        yield lambda: seen
+        yield remaining
     finally:
         sys.settrace(None)
 
@@ -247,9 +246,9 @@ def test_ctrl_c_at_any_line_leaves_what_was_there_or_what_is_new(tmp_path):
     for number in count(1):
         folder = tmp_path / "run"
         shutil.copytree(base, folder)
-        with interrupted(number, KeyboardInterrupt()) as seen, suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), interrupted(number) as remaining:
             put(folder, 3)
-        if seen() < number:  # it ran to its end
+        if remaining:  # it ran to its end
             break
         found = newest(folder)
         assert_whole(found)
@@ -428,7 +427,9 @@ def test_a_run_killed_at_any_moment_keeps_its_newest_checkpoint(tmp_path):
     reported, leftovers = 0, 0
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, text=True, bufsize=1) as server:
-        for _ in range(20):
+        for trial in range(100):
+            if trial >= 20 and reported > 20 and leftovers >= 3:  # as many as a slow disk needs
+                break
             server.stdin.write("\n")
             word, pid = server.stdout.readline().split()
             assert word == "pid"

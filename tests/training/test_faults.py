@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 from pkgutil import resolve_name
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -35,9 +36,6 @@ def cut_once(tmp_path_factory):
 def cut(cut_once, tmp_path):
     """A run that stopped in its third epoch, with checkpoints of steps 3 and 6."""
     return copied(cut_once, tmp_path / "cut")
-
-
-# A full disk
 
 
 @pytest.mark.parametrize(
@@ -105,28 +103,18 @@ def test_a_disk_that_really_takes_no_more(sigma_run, tmp_path):
     assert same_run(tmp_path, sigma_run)
 
 
-# Too little memory
-
-
-def failing(error):
-    def fail(*args):
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize(
     "fail",
     [
         lambda *args: torch.empty(2**50),  # really: DefaultCPUAllocator refuses
-        failing(MemoryError()),
-        failing(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")),
-        failing(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 12 bytes.")),
+        MemoryError(),
+        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 12 bytes."),
     ],
     ids=["real", "MemoryError", "CUDA", "CPU"],
 )
-def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
-    monkeypatch.setattr("pcme.training.steps.clip_gradients", fail)
+def test_too_little_memory_names_the_setting_to_lower(cut, monkeypatch, fail):
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=fail))
     pattern = r"out of memory at step 6.*24 pairs.*sampling.batch_size or augment.*step-00000006"
     with pytest.raises(ConfigError, match=pattern) as caught:
         train(TINY, cut, resume=True)
@@ -135,7 +123,7 @@ def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
 
 def test_too_little_memory_names_the_key_that_decides(tmp_path, monkeypatch):
     """`one-per-class` does not read sampling.batch_size."""
-    monkeypatch.setattr("pcme.training.steps.clip_gradients", failing(MemoryError()))
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=MemoryError()))
     by_class = ["sampling.kind=one-per-class", "sampling.classes_per_batch=5"]
     with pytest.raises(ConfigError, match=r"5 pairs.*sampling\.classes_per_batch") as caught:
         train(SHORT.changed(by_class), tmp_path)
@@ -143,12 +131,9 @@ def test_too_little_memory_names_the_key_that_decides(tmp_path, monkeypatch):
 
 
 def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcme.training.steps.clip_gradients", failing(RuntimeError("a defect")))
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=RuntimeError("a defect")))
     with pytest.raises(RuntimeError, match="a defect"):
         train(SHORT, tmp_path)
-
-
-# Numbers that are none
 
 
 @pytest.mark.parametrize(("phase", "last"), [(0, "no checkpoint yet"), (1, "step-00000006")])
@@ -157,9 +142,6 @@ def test_a_loss_that_is_not_finite_stops_with_its_step_batch_and_last_good_state
     batch = r"images \[\d+(, \d+){7}\] \.\.\., captions \[-?\d+"
     with pytest.raises(DataError, match=rf"not finite at step \d+.*{batch}.*{last}"):
         train(recipe, tmp_path)
-
-
-# Data that cannot be contrasted
 
 
 @pytest.mark.parametrize(
@@ -183,7 +165,7 @@ def test_two_images_or_a_single_class_are_enough_for_pairs(tmp_path, few):
 
 
 def test_a_folder_that_cannot_be_the_runs_is_refused_before_any_work(sigma_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("pcme.training.prepare.find_dataset", failing(AssertionError("work")))
+    monkeypatch.setattr("pcme.training.prepare.find_dataset", Mock(side_effect=AssertionError("work")))
     with pytest.raises(ConfigError, match="holds a run at step 12"):
         train(TINY, sigma_run)
     (tmp_path / "file").touch()
@@ -206,9 +188,6 @@ def test_captions_of_unknown_words_only(tmp_path):
     model = train(SHORT.changed(["words.min_count=1000000"]), tmp_path)
     assert model.vocab.words == ()
     pcme.load(tmp_path).encode_captions(["a red bird", "", "xyzzy"]).require_finite("captions")
-
-
-# Other data, another recipe
 
 
 @pytest.mark.parametrize(
@@ -257,9 +236,6 @@ def test_a_run_of_an_older_version_goes_on(sigma_run, cut):
     save(cut / "checkpoints", last.step, tensors, {"state": state})
     train(TINY, cut, resume=True)
     assert same_run(cut, sigma_run)
-
-
-# A folder that was tampered with
 
 
 def truncated(path):

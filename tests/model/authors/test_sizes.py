@@ -7,7 +7,7 @@ from pcme.errors import FormatError
 from pcme.model.authors.sizes import Sizes, infer_sizes, require_usable
 from tests.model.authors import theirs
 
-BIAS = "img_enc.fc.bias"
+BIAS, COUNTER = "img_enc.fc.bias", "img_enc.cnn.bn1.num_batches_tracked"
 
 
 @pytest.mark.parametrize(("cnn", "depth"), [("resnet18", 18), ("resnet50", 50), ("resnet152", 152)])
@@ -37,24 +37,19 @@ def test_tensors_that_disagree_are_refused_before_anything_is_built(name, shape,
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("name", "value", "message"),
     [
-        (torch.ones(8).to_sparse(), "must be a dense tensor, got torch.sparse_coo"),
-        (torch.ones(8, device="meta"), "must be a dense tensor, got .* on meta"),
-        (torch.ones(1).expand(8), r"must be a dense tensor, got \[8\] from fewer numbers"),
-        (torch.ones(8, dtype=torch.complex64), "must have floating-point numbers, got torch.complex64"),
-        (torch.ones(8, dtype=torch.int64), "must have floating-point numbers, got torch.int64"),
-        (torch.full((8,), torch.nan), "must be finite"),
-        (torch.full((8,), 1e300, dtype=torch.float64), "must be finite"),
+        (BIAS, torch.ones(8).to_sparse(), "must be a dense tensor, got torch.sparse_coo"),
+        (BIAS, torch.ones(8, device="meta"), "must be a dense tensor, got .* on meta"),
+        (BIAS, torch.ones(1).expand(8), r"must be a dense tensor, got \[8\] from fewer numbers"),
+        (BIAS, torch.ones(8, dtype=torch.complex64), "must have floating-point numbers, got torch.complex64"),
+        (BIAS, torch.ones(8, dtype=torch.int64), "must have floating-point numbers, got torch.int64"),
+        (BIAS, torch.full((8,), torch.nan), "must be finite"),
+        (BIAS, torch.full((8,), 1e300, dtype=torch.float64), "must be finite"),
+        (COUNTER, torch.tensor(7.0), "must be a whole number, got torch.float32"),
     ],
 )
-def test_a_tensor_that_cannot_be_a_weight_is_named(value, message):
-    with pytest.raises(FormatError, match=f"x.pth: {BIAS} {message}"):
-        require_usable({BIAS: value}, "x.pth")
-
-
-def test_only_counters_are_whole_numbers():
-    name = "img_enc.cnn.bn1.num_batches_tracked"
-    require_usable({name: torch.tensor(7)}, "x.pth")
-    with pytest.raises(FormatError, match=r"must be a whole number, got torch.float32"):
-        require_usable({name: torch.tensor(7.0)}, "x.pth")
+def test_a_tensor_that_cannot_be_a_weight_is_named(name, value, message):
+    with pytest.raises(FormatError, match=f"x.pth: {name} {message}"):
+        require_usable({name: value}, "x.pth")
+    require_usable({BIAS: torch.ones(8), COUNTER: torch.tensor(7)}, "x.pth")
