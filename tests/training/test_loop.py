@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import pcme
-from pcme.errors import ConfigError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
@@ -126,13 +125,6 @@ def test_the_run_is_a_model_that_is_loaded_and_saved_to_the_bit(sigma_run, tmp_p
     assert torch.equal(left.log_sigma, right.log_sigma)
 
 
-def test_everything_worth_watching_is_logged(sigma_run):
-    steps = [line for line in logged(sigma_run) if "loss" in line]
-    assert len(steps) == 12
-    assert {"match", "fit", "scale", "shift", "image_log_sigma", "gradient"} <= steps[0].keys()
-    assert any("val/t2i/r_precision" in line for line in logged(sigma_run))
-
-
 def test_a_backbone_learns_the_labels_and_a_cut_run_the_same(tmp_path):
     labels = {"epochs": 2, "learning_rate": 1e-2, "task": "labels"}
     recipe = from_record({**TINY.record(), "phases": [labels, {"epochs": 1, "learning_rate": 1e-3}]})
@@ -163,12 +155,6 @@ def test_bfloat16_trains(tmp_path):
     assert values[5] < 0.8 * values[0]  # two epochs
     train(recipe.changed(["precision=float32"]), tmp_path / "wide")
     assert not same(weights(tmp_path / "wide"), weights(tmp_path / "straight"))
-
-
-def test_float16_on_the_cpu_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"float16 needs a CUDA device"):
-        train(TINY.changed(["precision=float16"]), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_float16_scales_gradients_and_halves_the_scale_on_overflow(monkeypatch):
