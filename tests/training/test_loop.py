@@ -15,6 +15,7 @@ from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
 from pcme.training.precision import Precision
+from pcme.training.prepare import prepare_run
 from tests.training.trained import SHORT, TINY, Notes, logged, losses, same, same_run, train_cut, weights
 
 
@@ -214,14 +215,11 @@ def test_a_phase_ends_when_patience_is_over_also_after_a_cut(tmp_path, validatio
 
 
 def test_a_share_of_the_training_images_can_be_held_back_to_validate_on(tmp_path):
-    sizes = []
-
-    class Sizes(Reporter):
-        def begin(self, run):
-            sizes.append((len(run.train_set.images), len(run.val_set.images), run.val_set.split))
-
-    train(SHORT, tmp_path / "split", reporter=Sizes())
     held_back = SHORT.changed(["validation.share=0.25", "validation.split=nowhere"])
-    train(held_back, tmp_path / "share", reporter=Sizes())
-    whole = sizes[0][0]
-    assert sizes[1] == (whole - round(whole / 4), round(whole / 4), "val")
+    whole, part = (
+        prepare_run(recipe, tmp_path, None, workers=0, strict=False, reporter=Reporter())
+        for recipe in (SHORT, held_back)
+    )
+    images = len(whole.train_set.images)
+    assert len(part.val_set.images) == round(images / 4) == images - len(part.train_set.images)
+    assert part.val_set.split == "val"

@@ -46,9 +46,7 @@ def usage(load: str) -> str:
 
 def vocabulary_limit(words: int | None) -> list[str]:
     """The limit of a model with a vocabulary; none for a tower with subwords (None)."""
-    if words is None:
-        return []
-    return [f"It knows {words:,} words; all others are one unknown word."]
+    return [] if words is None else [f"It knows {words:,} words; all others are one unknown word."]
 
 
 def bullets(lines: Iterable[str]) -> str:

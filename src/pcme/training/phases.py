@@ -37,9 +37,8 @@ def trained_groups(model: Model, probe: nn.Linear | None, phase: Phase, *, words
             'nothing of the model learns: with means="given" and frozen backbones σ does, and the method '
             f'"{model.recipe.method.kind}" has none. Set means="learned", or another method.'
         )
-    return [
-        {"params": params, "factor": factor, "weight_decay": phase.weight_decay} for factor, params in groups.items()
-    ]
+    decay = phase.weight_decay
+    return [{"params": params, "factor": factor, "weight_decay": decay} for factor, params in groups.items()]
 
 
 def set_mode(model: Model, phase: Phase) -> None:

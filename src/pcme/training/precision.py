@@ -2,8 +2,7 @@
 
 Weights, optimiser, embeddings and losses stay in single precision, and so do the heads but for the attention's weights.
 Within `narrow` torch's autocast runs the other matrix products, those of the backbones, and convolutions in 16 bits.
-bfloat16 has the range of float32 and needs nothing else; float16 does not, so that its gradients are scaled up before
-they can vanish.
+bfloat16 has the range of float32 and needs nothing else; gradients of float16 are scaled up before they can vanish.
 """
 
 from contextlib import AbstractContextManager, nullcontext

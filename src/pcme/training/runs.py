@@ -105,9 +105,8 @@ class Run:
         if sampling.kind == "pairs":
             size = min(sampling.batch_size, len(self.train_set.images))
             return ShuffledPairs(self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True)
-        return OnePerClass(
-            self.train_set, seed=seed, classes_per_batch=sampling.classes_per_batch, afresh=sampling.afresh
-        )
+        classes = sampling.classes_per_batch
+        return OnePerClass(self.train_set, seed=seed, classes_per_batch=classes, afresh=sampling.afresh)
 
     @cached_property
     def trained_on(self) -> dict[str, str | int]:

@@ -1,10 +1,8 @@
 """The authors' checkpoints as models of this package, with the same embeddings.
 
-A file of theirs (github.com/naver-ai/pcme) is a dict of `model, criterion, optimizer, lr_scheduler, config, word2idx,
-metadata`. Its model computes the same, also where the paper says otherwise: the sentence vector is read at the last
-word, log σ has no bounds, captions are split by the rules of the Penn Treebank, images are scaled to 256 and cut to
-224. Only image files are decoded differently, upright and with alpha on white: their code ignores EXIF orientation and
-alpha.
+The model computes the same as theirs (github.com/naver-ai/pcme), also where the paper says otherwise: the sentence
+vector is read at the last word, log σ has no bounds, captions are split by the rules of the Penn Treebank, images are
+scaled to 256 and cut to 224. Only image files are decoded differently, upright and with alpha on white.
 """
 
 import hashlib

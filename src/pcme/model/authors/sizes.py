@@ -1,7 +1,6 @@
 """The sizes of an authors' model, from its tensors alone.
 
-Nothing is built before these are known: a number in a config costs nothing to write, but a tensor of that size has to
-be in the file.
+Nothing is built before these are known: a number in a config costs nothing to write, but a tensor is in the file.
 """
 
 import re
