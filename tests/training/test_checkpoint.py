@@ -125,13 +125,6 @@ def test_damaged_ones_do_not_count_among_those_kept(tmp_path):
     assert names(tmp_path) == ["step-00000001", "step-00000004", "step-00000005"]
 
 
-def test_an_empty_or_missing_folder_has_no_newest(tmp_path):
-    for folder in (tmp_path, tmp_path / "missing"):
-        assert newest(folder) is None
-        assert checkpoint.damaged(folder) == ()
-        checkpoint.clean(folder)
-
-
 def manifest_with(**changes):
     return lambda data: json.dumps({**json.loads(data), **changes}).encode()
 
@@ -144,7 +137,6 @@ def manifest_with(**changes):
         ("state.json", lambda data: data + b" ", "bytes instead of"),
         ("state.json", lambda data: bytes(len(data)), "SHA-256 differs"),
         ("manifest.json", lambda data: b"\x80\xff{", ""),
-        ("manifest.json", lambda data: data[: len(data) // 2], ""),
         ("manifest.json", lambda data: b"[]", ""),
         ("manifest.json", lambda data: b"[" * 100_000, ""),
         ("manifest.json", manifest_with(format_version=0), "its format is 0"),
@@ -172,6 +164,9 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, file, change, note):
 
 
 def test_nothing_whole_is_none_and_says_why(tmp_path):
+    for folder in (tmp_path, tmp_path / "missing"):
+        assert newest(folder) is None
+        assert checkpoint.damaged(folder) == ()
     for made in [put(tmp_path, step) for step in (1, 2)]:
         (made / "state.json").write_text("{}")
     (tmp_path / "step-00000003").mkdir()

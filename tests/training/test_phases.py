@@ -22,20 +22,21 @@ def model():
     return build()
 
 
-def trained(model, groups):
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {names[id(p)]: group["factor"] for group in groups for p in group["params"]}
-
-
 def phase(**options):
     return Phase(epochs=1, learning_rate=1e-3, **options)
+
+
+def factors_of(model, chosen, *, words=True):
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = trained_groups(model, None, chosen, words=words)
+    return {names[id(p)]: group["factor"] for group in groups for p in group["params"]}
 
 
 @pytest.mark.parametrize(("backbone", "frozen"), [("frozen", 2), ("all", 0), (1, 1), (2, 0), (9, 0)])
 def test_the_last_blocks_learn_and_the_others_are_frozen(model, backbone, frozen):
     """More blocks than there are is all of them."""
     chosen = phase(backbone=backbone)
-    factors = trained(model, trained_groups(model, None, chosen, words=True))
+    factors = factors_of(model, chosen)
     set_mode(model, chosen)
     for number, block in enumerate(model.images.network.blocks()):
         learns = number >= frozen
@@ -46,7 +47,7 @@ def test_the_last_blocks_learn_and_the_others_are_frozen(model, backbone, frozen
 
 def test_factors_and_words(model):
     chosen = phase(backbone="all", backbone_factor=0.1, sigma_factor=0.5)
-    factors = trained(model, trained_groups(model, None, chosen, words=False))
+    factors = factors_of(model, chosen, words=False)
     for name, factor in factors.items():
         expected = 0.1 if name.startswith("images.network.") else 1.0
         assert factor == (0.5 if ".heads.sigma." in name else expected)
@@ -84,7 +85,6 @@ def with_backbones(*backbones):
 
 
 def test_the_last_block_learns_from_cached_maps_as_from_pixels(tmp_path, monkeypatch, caches):
-    """To half precision."""
     train(CUT, tmp_path / "maps")
     monkeypatch.setattr("pcme.nn.images.convnet.ConvNetwork.chained", False)
     train(CUT, tmp_path / "pixels")
@@ -92,7 +92,7 @@ def test_the_last_block_learns_from_cached_maps_as_from_pixels(tmp_path, monkeyp
     assert caches() == {"train": 2, "val": 1}
     for name, value in maps.items():
         frozen = name.startswith("images.network.stack.0.")
-        assert torch.allclose(value, pixels[name], rtol=0, atol=0 if frozen else 0.02)
+        assert torch.allclose(value, pixels[name], rtol=0, atol=0 if frozen else 0.02)  # half precision
 
 
 @pytest.mark.parametrize(

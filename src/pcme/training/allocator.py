@@ -27,9 +27,9 @@ def keep_freed() -> Iterator[bool]:
     if library is None or not hasattr(library, "mallopt"):
         yield False
         return
-    kept = library.mallopt(MMAP_THRESHOLD, LARGEST) and library.mallopt(TRIM_THRESHOLD, LARGEST)
+    accepted = library.mallopt(MMAP_THRESHOLD, LARGEST) and library.mallopt(TRIM_THRESHOLD, LARGEST)
     try:
-        yield bool(kept)
+        yield bool(accepted)
     finally:
         library.mallopt(MMAP_THRESHOLD, USUAL)
         library.mallopt(TRIM_THRESHOLD, 2 * USUAL)

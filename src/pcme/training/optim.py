@@ -165,14 +165,14 @@ class ExponentialAverage:
     @contextmanager
     def apply_to(self, module: nn.Module) -> Iterator[None]:
         """Give the module the average within a `with` block, then its own weights, bit for bit."""
-        own = _parameters(module) | dict(module.named_buffers())
-        average = _in_order(self._means | self._buffers, like=own)
-        before = [tensor.clone() for tensor in own.values()]
+        present = _parameters(module) | dict(module.named_buffers())
+        average = _in_order(self._means | self._buffers, like=present)
+        before = [tensor.clone() for tensor in present.values()]
         try:
-            _copy(own.values(), average)
+            _copy(present.values(), average)
             yield
         finally:
-            _copy(own.values(), before)
+            _copy(present.values(), before)
 
     def state(self) -> dict[str, Shaped[Tensor, "..."]]:
         """The average as tensors by name, not copied."""
@@ -182,9 +182,9 @@ class ExponentialAverage:
 
     def load(self, state: Named) -> None:
         """Resume, bit for bit, from the `state` of a module built alike."""
-        own = self.state()
-        _copy(own.values(), _in_order(state, like=own))
-        self._updates = int(own["updates"])
+        current = self.state()
+        _copy(current.values(), _in_order(state, like=current))
+        self._updates = int(current["updates"])
 
 
 def _step_flat(moved: Sequence[Moved], group: Options) -> None:

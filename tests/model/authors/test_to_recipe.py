@@ -1,11 +1,10 @@
-"""The recipe of an imported model: what was it trained on, and with how many samples."""
+"""The recipe of an imported model: the dataset that it was trained on."""
 
 import pytest
 
-from pcme.model.authors.sizes import Sizes
-from pcme.model.authors.to_recipe import dataset, recipe
+from pcme.model.authors.to_recipe import dataset
 
-PLAIN, CUB = ({"model": {}, "criterion": criterion} for criterion in ({}, {"uniform_lambda": 10}))
+PLAIN, CUB = ({"criterion": criterion} for criterion in ({}, {"uniform_lambda": 10}))
 
 
 @pytest.mark.parametrize(
@@ -14,10 +13,3 @@ PLAIN, CUB = ({"model": {}, "criterion": criterion} for criterion in ({}, {"unif
 )
 def test_the_dataset_is_that_of_the_vocabulary_or_unknown(config, words, expected):
     assert dataset(config, words, "x.pth") == expected
-
-
-@pytest.mark.parametrize(("model", "samples"), [({}, 7), ({"n_samples_inference": 3}, 3)])
-def test_samples_are_those_of_the_config(model, samples):
-    imported = recipe({**PLAIN, "model": model}, Sizes(18, 8, 6, 11), "unknown", "x.pth")
-    assert imported.method.params["samples"] == samples
-    assert (imported.name, imported.data.kind) == ("authors-unknown", "unknown")

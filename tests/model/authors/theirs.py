@@ -12,14 +12,11 @@ REPEATS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3), "resnet152": (3, 
 WORDS = ("<pad>", "<start>", "<end>", "<unk>", "a", "bird", ".", "red", "blue-grey", "'s", "not")
 
 
-class Malicious:
-    """Runs a command when it is unpickled."""
-
-    def __init__(self, command):
-        self.command = command
+class Malicious(str):
+    """A command that is run when it is unpickled."""
 
     def __reduce__(self):
-        return os.system, (self.command,)
+        return os.system, (str(self),)
 
 
 def checkpoint(cnn="resnet18", dim=8, word_dim=6, words=WORDS):
