@@ -19,9 +19,9 @@ class Malicious(str):
         return os.system, (str(self),)
 
 
-def checkpoint(cnn="resnet18", dim=8, word_dim=6, words=WORDS):
+def checkpoint(cnn="resnet18", dim=8, word_dim=6, words=WORDS, seed=0):
     """What their trainer writes after an epoch."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     state = Model(cnn, dim, word_dim, len(words)).state_dict()
     return {
         "model": {name: _drawn(name, value.shape, generator) for name, value in state.items()},
