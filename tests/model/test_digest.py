@@ -1,4 +1,4 @@
-"""The digest of a model: what decides an embedding counts, and nothing else does."""
+"""The digest of a model: it depends on everything that an embedding depends on, and on nothing else."""
 
 import pytest
 
@@ -15,5 +15,5 @@ def test_other_pixels_are_another_model(change):
     assert digest_of(change) != digest_of()
 
 
-def test_what_is_said_of_training_does_not_count():
+def test_keys_for_training_do_not_count():
     assert digest_of("name=other", "augment.flip=true", "phases.0.epochs=9") == digest_of()

@@ -1,4 +1,4 @@
-"""Where an imported model comes from: kept, and checked when it is read."""
+"""The origin of an imported model: stored beside it, and checked when it is read."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import pytest
 from pcme.errors import FormatError
 from pcme.model.origin import Origin, load, save, stated
 
-ORIGIN = Origin("pcme_coco.pth", "ab" * 32, "coco", 30, {"i2t.recall_1": 44.2})
+ORIGIN = Origin(file="pcme_coco.pth", sha256="ab" * 32, dataset="coco", epoch=30, scores={"i2t.recall_1": 44.2})
 
 
 def test_it_is_read_as_it_was_written_and_goes_with_its_model(tmp_path):
@@ -20,26 +20,28 @@ def test_it_is_read_as_it_was_written_and_goes_with_its_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "record",
+    "changes",
     [
-        [],
-        {},
-        {**ORIGIN.record(), "file": 1},
-        {**ORIGIN.record(), "epoch": "3"},
-        {**ORIGIN.record(), "extra": 1},
-        {**ORIGIN.record(), "scores": {"a": "b"}},
-        {**ORIGIN.record(), "scores": 1},
+        {"file": 1},
+        {"epoch": "3"},
+        {"extra": 1},
+        {"scores": {"a": "b"}},
+        {"scores": {"a\n": 1.0}},
+        {"scores": {"a": math.inf}},
+        {"scores": 1},
     ],
 )
-def test_another_record_is_refused(tmp_path, record):
-    (tmp_path / "origin.json").write_text(json.dumps(record))
-    with pytest.raises(FormatError, match=r"origin.json: not the origin of a model"):
+def test_another_record_is_refused(tmp_path, changes):
+    (tmp_path / "origin.json").write_text(json.dumps(ORIGIN.model_dump() | changes))
+    with pytest.raises(FormatError, match=rf"origin.json: not the origin of a model, {next(iter(changes))}") as error:
         load(tmp_path)
+    assert "\n" not in str(error.value)
 
 
-def test_a_damaged_file_is_named(tmp_path):
-    (tmp_path / "origin.json").write_text("{")
-    with pytest.raises(FormatError, match=r"origin.json: damaged"):
+@pytest.mark.parametrize(("text", "message"), [("[]", "not the origin of a model"), ("{", "damaged")])
+def test_another_file_is_named(tmp_path, text, message):
+    (tmp_path / "origin.json").write_text(text)
+    with pytest.raises(FormatError, match=f"origin.json: {message}"):
         load(tmp_path)
 
 

@@ -8,41 +8,32 @@ import torch
 import yaml
 
 import pcme
-from pcme import Model, recipes
-from pcme.data.text.tokens import Vocab
+from pcme import Model
 from pcme.errors import ConfigError, FormatError
 from pcme.model.origin import Origin
 from pcme.recipes.schema import part
+from tests.models import build
 from tests.nn import tiny
+from tests.training.trained import same
 
-FIGURES = {
-    "i2t": {"r_precision": 0.5, "recall@1": 0.25, "chance": 0.125},
-    "t2i": {"r_precision": 0.75, "recall@1": 0.5, "chance": 0.125},
-}
+FIGURES = {"i2t": {"r_precision": 0.5, "chance": 0.125}, "t2i": {"r_precision": 0.75, "recall@1": 0.5, "chance": 0.125}}
 
 
 @pytest.fixture
 def model():
-    vocab = Vocab.build(["a red bird", "a blue bird with a long bill"])
-    vectors = torch.randn(len(vocab), 8, generator=torch.Generator().manual_seed(0))
-    return Model(recipes.get("aviary-tiny"), vocab, vectors).eval()
+    return build(captions=["a red bird", "a blue bird with a long bill"])
 
 
-def test_a_round_trip_is_exact(model, tmp_path):
-    model.save_pretrained(tmp_path / "hub")
-    again = Model.from_pretrained(tmp_path / "hub")
-    assert (again.recipe, again.vocab) == (model.recipe, model.vocab)
-    left, right = model.state_dict(), again.state_dict()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
-    captions = ["a red bird", "xyzzy"]
-    assert torch.equal(model.encode_captions(captions).mean, again.encode_captions(captions).mean)
-
-
-def test_a_folder_that_was_loaded_anywhere_is_saved_the_same(model, tmp_path):
+def test_a_round_trip_is_exact_wherever_the_folder_lies(model, tmp_path):
     model.save(tmp_path / "ours")
     pcme.load(tmp_path / "ours").save_pretrained(str(tmp_path / "hub"))
-    Model.from_pretrained(str(tmp_path / "hub")).save_pretrained(tmp_path / "again")
+    again = Model.from_pretrained(str(tmp_path / "hub"))
+    assert (again.recipe, again.vocab) == (model.recipe, model.vocab)
+    assert same(model.state_dict(), again.state_dict())
+    captions = ["a red bird", "xyzzy"]
+    for loaded in (again, pcme.load(tmp_path / "hub")):
+        assert torch.equal(model.encode_captions(captions).mean, loaded.encode_captions(captions).mean)
+    again.save_pretrained(tmp_path / "again")
     names = ["README.md", "config.json", "model.safetensors", "vocab.json"]
     assert sorted(path.name for path in (tmp_path / "hub").iterdir()) == names
     for name in names:
@@ -52,9 +43,7 @@ def test_a_folder_that_was_loaded_anywhere_is_saved_the_same(model, tmp_path):
 def test_towers_of_transformers_come_along(tmp_path):
     tiny.saved(tiny.clip, tmp_path / "clip", words=True)
     sources = [f"{side}.source={tmp_path / 'clip'}" for side in ("image", "caption")]
-    recipe = recipes.get("clip-heads").changed([*sources, "augment.size=16", "dim=8"])
-    vocab = Vocab.build(["a bird"])
-    model = Model(recipe, vocab, torch.zeros(len(vocab), recipe.words.dim)).eval()
+    model = build("clip-heads", *sources, "augment.size=16", "dim=8")
     model.save_pretrained(tmp_path / "hub")
     (tmp_path / "clip").rename(tmp_path / "gone")
     again = Model.from_pretrained(tmp_path / "hub")
@@ -64,10 +53,7 @@ def test_towers_of_transformers_come_along(tmp_path):
 
 def test_a_missing_package_is_not_taken_for_a_damaged_folder(tmp_path, monkeypatch):
     tiny.saved(tiny.bert, tmp_path / "bert", words=True)
-    caption = f'caption={{"kind": "hub", "source": "{tmp_path / "bert"}"}}'
-    vocab = Vocab.build(["a bird"])
-    recipe = recipes.get("aviary-tiny").changed([caption])
-    Model(recipe, vocab, torch.zeros(len(vocab), 8)).save(tmp_path / "ours")
+    build("aviary-tiny", f'caption={{"kind": "hub", "source": "{tmp_path / "bert"}"}}').save(tmp_path / "ours")
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ConfigError, match=r"^a hub backbone needs transformers"):
         pcme.load(tmp_path / "ours")
@@ -86,16 +72,10 @@ def test_the_card_states_data_metrics_and_limits(model, tmp_path):
         "tags": ["image-text-retrieval", "probabilistic-embeddings", "uncertainty"],
     }
     assert "Trained on aviary" in body
-    assert "| t2i | 75.00 | 50.00 | 12.50 |" in body
+    assert "| % | r_precision | chance | recall@1 |" in body  # the metrics of all directions
+    assert "| i2t | 50.00 | 12.50 |  |" in body
+    assert "| t2i | 75.00 | 12.50 | 50.00 |" in body
     assert "It knows 7 words" in body
-
-
-def test_the_card_has_the_metrics_of_all_directions(model, tmp_path):
-    model.save_pretrained(tmp_path, figures={"i2t": {"a": 0.5}, "t2i": {"a": 0.25, "b": 0.125}})
-    text = (tmp_path / "README.md").read_text()
-    assert "| % | a | b |" in text
-    assert "| i2t | 50.00 |  |" in text
-    assert "| t2i | 25.00 | 12.50 |" in text
 
 
 @pytest.mark.parametrize("figures", [{"i2t": 0.5}, {"i2t": {"a": "b"}}, {"i2t": {"a": float("nan")}}, [1]])
@@ -112,11 +92,12 @@ def test_a_file_cannot_be_the_folder(model, tmp_path):
             save(tmp_path / "x")
 
 
-def test_an_imported_models_card_says_where_it_is_from(model, tmp_path):
-    model.origin = Origin("pcme_coco.pth", "ab" * 32, "coco", 30, {"i2t.recall_1": 44.25})
+def test_an_imported_models_card_states_its_origin(model, tmp_path):
+    scores = {"i2t.recall_1": 44.25}
+    model.origin = Origin(file="pcme_coco.pth", sha256="ab" * 32, dataset="coco", epoch=30, scores=scores)
     model.save_pretrained(tmp_path / "hub")
     text = (tmp_path / "hub" / "README.md").read_text()
-    for said in (
+    for statement in (
         "Chun et al. 2021, https://github.com/naver-ai/pcme; the program is MIT-licensed",
         f'"pcme_coco.pth", epoch 30, SHA-256 `{"ab" * 32}`',
         "i2t.recall_1 44.25",
@@ -125,41 +106,22 @@ def test_an_imported_models_card_says_where_it_is_from(model, tmp_path):
         "ignores EXIF orientation and alpha",
         'license: "unknown"',
     ):
-        assert said in text
+        assert statement in text
     assert Model.from_pretrained(tmp_path / "hub").origin == model.origin
     pcme.load(tmp_path / "hub").save(tmp_path / "ours")
     assert pcme.load(tmp_path / "ours").origin == model.origin
 
 
-def test_an_unknown_dataset_is_not_guessed(model, tmp_path):
-    model.origin = Origin("m.pth", "ab" * 32, "unknown")
+def test_an_unknown_dataset_is_not_guessed_and_missing_figures_are_stated(model, tmp_path):
+    model.origin = Origin(file="m.pth", sha256="ab" * 32, dataset="unknown")
     model.recipe = model.recipe.model_copy(update={"data": part("unknown")})
     model.save_pretrained(tmp_path)
     text = (tmp_path / "README.md").read_text()
-    assert yaml.safe_load(text.split("---\n", 2)[1])["datasets"] == []
+    front = yaml.safe_load(text.split("---\n", 2)[1])
+    assert (front["datasets"], front["metrics"]) == ([], [])
     assert "Trained by the authors' program, on what the file does not say" in text
-    assert "unlike those of its training" in text
-
-
-def test_a_damaged_origin_is_named(model, tmp_path):
-    model.save_pretrained(tmp_path)
-    record = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**record, "origin": 5}))
-    with pytest.raises(FormatError, match=r"config.json: not the origin of a model"):
-        Model.from_pretrained(tmp_path)
-
-
-def test_load_reads_the_layout_of_the_hub_too(model, tmp_path):
-    model.save_pretrained(tmp_path)
-    again = pcme.load(tmp_path)
-    assert torch.equal(again.encode_captions(["a"]).mean, model.encode_captions(["a"]).mean)
-
-
-def test_a_card_without_figures_says_so(model, tmp_path):
-    model.save_pretrained(tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    assert yaml.safe_load(text.split("---\n", 2)[1])["metrics"] == []
     assert "Not measured when this card was written" in text
+    assert "unlike those of its training" in text
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.json"])
@@ -179,20 +141,28 @@ def test_other_folders_and_hub_names_are_refused(model, tmp_path):
     model.save(tmp_path)
     with pytest.raises(FormatError, match=r"`pcme.load`"):
         Model.from_pretrained(tmp_path)
-    model.save_pretrained(tmp_path)
-    for wrong, message in (
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
         ({"model_type": "clip"}, 'model_type must be "pcme"'),
-        ({"model_type": "pcme"}, "its recipe cannot be used"),
-        ([], 'model_type must be "pcme"'),
-    ):
-        (tmp_path / "config.json").write_text(json.dumps(wrong))
-        with pytest.raises(FormatError, match=message):
-            Model.from_pretrained(tmp_path)
-
-
-def test_weights_of_another_recipe_are_refused(model, tmp_path):
+        ({"recipe": None}, "its recipe cannot be used"),
+        ({"origin": 5}, "config.json: not the origin of a model"),
+    ],
+)
+def test_another_config_is_refused(model, tmp_path, change, message):
     model.save_pretrained(tmp_path)
-    text = (tmp_path / "config.json").read_text().replace('"dim": 16', '"dim": 32')
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(FormatError, match="does not fit"):
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(FormatError, match=message):
         Model.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(("save", "name"), [("save", "recipe.json"), ("save_pretrained", "config.json")])
+def test_weights_of_another_recipe_are_refused(model, tmp_path, save, name):
+    getattr(model, save)(tmp_path)
+    path = tmp_path / name
+    path.write_text(path.read_text().replace('"dim": 16', '"dim": 32'))
+    with pytest.raises(FormatError, match="does not fit"):
+        pcme.load(tmp_path)

@@ -1,9 +1,10 @@
 import errno
+import io
 import json
 import math
 import os
 import random
-import resource
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from torch import nn
 
 from pcme.errors import ConfigError, FormatError
 from pcme.training import checkpoint
-from pcme.training.checkpoint import Checkpoint, flatten_optimiser, newest, save, unflatten_optimiser
+from pcme.training.checkpoint import flatten_optimiser, newest, save, unflatten_optimiser
 from pcme.training.optim import AdamP
 
 
@@ -69,11 +71,11 @@ def test_everything_comes_back_bit_for_bit(tmp_path):
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16):
         odd[f"ünï {dtype}"] = torch.tensor([0, 1, 2, 3]).to(dtype)
     record = {"names": ["ä", None, True], "best": -math.inf, "lr": 0.1 + 0.2, "big": 2**70, "": {}}
-    made = save(tmp_path / "new" / "checkpoints", 1234, {"odd": odd, "none": {}}, {"r": record})
-    assert made == tmp_path / "new" / "checkpoints" / "step-00001234"
-    assert names(made) == ["manifest.json", "none.safetensors", "odd.safetensors", "r.json"]
-    found = newest(made.parent)
-    assert (found.folder, found.step, found.passed_over) == (made, 1234, ())
+    folder = save(tmp_path / "new" / "checkpoints", 1234, {"odd": odd, "none": {}}, {"r": record})
+    assert folder == tmp_path / "new" / "checkpoints" / "step-00001234"
+    assert names(folder) == ["manifest.json", "none.safetensors", "odd.safetensors", "r.json"]
+    found = newest(folder.parent)
+    assert (found.folder, found.step, found.passed_over) == (folder, 1234, ())
     assert found.record("r") == record
     assert found.tensors("none") == {}
     loaded = found.tensors("odd")
@@ -85,15 +87,6 @@ def test_everything_comes_back_bit_for_bit(tmp_path):
     loaded["row"].zero_()  # memory of its own
     assert torch.equal(loaded["shared"], base)
     assert all(tensor.data_ptr() % 64 == 0 for tensor in loaded.values())  # where torch puts it
-
-
-def test_the_manifest_says_what_is_there(tmp_path):
-    manifest = json.loads((put(tmp_path, 7) / "manifest.json").read_text())
-    assert (manifest["format_version"], manifest["step"]) == (1, 7)
-    assert sorted(manifest["files"]) == ["model.safetensors", "optimizer.safetensors", "state.json"]
-    entry = manifest["files"]["state.json"]
-    assert entry["size"] == (tmp_path / "step-00000007" / "state.json").stat().st_size
-    assert len(entry["sha256"]) == 64
 
 
 def test_only_the_newest_are_kept_in_the_order_of_their_steps(tmp_path):
@@ -128,85 +121,58 @@ def test_damaged_ones_do_not_count_among_those_kept(tmp_path):
     assert names(tmp_path) == [f"step-0000000{step}" for step in (1, 2, 3, 4)]
     put(tmp_path, 5, keep=2)
     assert names(tmp_path) == ["step-00000004", "step-00000005"]
-
-
-def test_what_is_newer_by_its_step_is_left_alone(tmp_path):
-    put(tmp_path, 50)
-    made = put(tmp_path, 10, keep=1)
-    assert_whole(checkpoint._examined(made))
-    assert newest(tmp_path).step == 50
-
-
-def test_an_empty_or_missing_folder_has_no_newest(tmp_path):
-    assert newest(tmp_path) is None
-    assert newest(tmp_path / "missing") is None
-    assert checkpoint.damaged(tmp_path) == ()
-    checkpoint.clean(tmp_path / "missing")
-
-
-def rewrite(path, change):
-    path.write_bytes(change(path.read_bytes()))
+    put(tmp_path, 1, keep=1)  # newer steps are left alone
+    assert names(tmp_path) == ["step-00000001", "step-00000004", "step-00000005"]
 
 
 def manifest_with(**changes):
     return lambda data: json.dumps({**json.loads(data), **changes}).encode()
 
 
-DAMAGE = {
-    "truncated": ("model.safetensors", lambda data: data[:-1]),
-    "emptied": ("optimizer.safetensors", lambda data: b""),
-    "longer": ("state.json", lambda data: data + b" "),
-    "flipped": ("model.safetensors", lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]),
-    "zeroed": ("state.json", lambda data: bytes(len(data))),
-    "manifest not JSON": ("manifest.json", lambda data: b"\x80\xff{"),
-    "manifest cut": ("manifest.json", lambda data: data[: len(data) // 2]),
-    "manifest empty": ("manifest.json", lambda data: b""),
-    "manifest a list": ("manifest.json", lambda data: b"[]"),
-    "manifest nested": ("manifest.json", lambda data: b"[" * 100_000),
-    "older format": ("manifest.json", manifest_with(format_version=0)),
-    "newer format": ("manifest.json", manifest_with(format_version=2)),
-    "other step": ("manifest.json", manifest_with(step=2)),
-    "files a list": ("manifest.json", manifest_with(files=["state.json"])),
-    "entries empty": ("manifest.json", manifest_with(files={"state.json": {}})),
-}
-
-
-@pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("file", "change", "note"),
+    [
+        ("model.safetensors", lambda data: data[:-1], "bytes instead of"),
+        ("optimizer.safetensors", lambda data: b"", "has 0 bytes"),
+        ("state.json", lambda data: data + b" ", "bytes instead of"),
+        ("state.json", lambda data: bytes(len(data)), "SHA-256 differs"),
+        ("manifest.json", lambda data: b"\x80\xff{", ""),
+        ("manifest.json", lambda data: b"[]", ""),
+        ("manifest.json", lambda data: b"[" * 100_000, ""),
+        ("manifest.json", manifest_with(format_version=0), "its format is 0"),
+        ("manifest.json", manifest_with(format_version=2), "its format is 2"),
+        ("manifest.json", manifest_with(step=2), "its manifest is of step 2"),
+        ("manifest.json", manifest_with(files=["state.json"]), ""),
+        ("manifest.json", manifest_with(files={"state.json": {}}), ""),
+        *((file, None, file) for file in ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")),
+    ],
+)
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, file, change, note):
     put(tmp_path, 2)
-    made = put(tmp_path, 3)
-    file, change = DAMAGE[kind]
-    rewrite(made / file, change)
+    path = put(tmp_path, 3) / file
+    if change is None:
+        path.unlink()
+    else:
+        path.write_bytes(change(path.read_bytes()))
     found = newest(tmp_path)
     assert found.step == 2
     assert_whole(found)
-    assert len(found.passed_over) == 1
-    assert found.passed_over[0].startswith("step-00000003 is damaged: ")
+    (passed_over,) = found.passed_over
+    assert passed_over.startswith("step-00000003 is damaged: ")
+    assert note in passed_over
     assert checkpoint.damaged(tmp_path) == found.passed_over
-    if "format" in kind:
-        assert "its format is" in found.passed_over[0]
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
-def test_a_checkpoint_without_one_of_its_files_is_passed_over(tmp_path, file):
-    put(tmp_path, 2)
-    (put(tmp_path, 3) / file).unlink()
-    assert newest(tmp_path).step == 2
-    assert file in newest(tmp_path).passed_over[0]
 
 
 def test_nothing_whole_is_none_and_says_why(tmp_path):
+    for folder in (tmp_path, tmp_path / "missing"):
+        assert newest(folder) is None
+        assert checkpoint.damaged(folder) == ()
     for made in [put(tmp_path, step) for step in (1, 2)]:
         (made / "state.json").write_text("{}")
     (tmp_path / "step-00000003").mkdir()
     (tmp_path / "step-00000004").write_text("a file")
     assert newest(tmp_path) is None
-    assert [note[:13] for note in checkpoint.damaged(tmp_path)] == [
-        "step-00000004",
-        "step-00000003",
-        "step-00000002",
-        "step-00000001",
-    ]
+    assert [note[:13] for note in checkpoint.damaged(tmp_path)] == [f"step-0000000{step}" for step in (4, 3, 2, 1)]
 
 
 def test_no_bit_can_flip_unnoticed(tmp_path):
@@ -225,16 +191,13 @@ def test_no_bit_can_flip_unnoticed(tmp_path):
 
 def test_what_changes_after_it_was_found_is_noticed_when_read(tmp_path):
     found = newest(put(tmp_path, 3).parent)
-    rewrite(found.folder / "model.safetensors", lambda data: data[:-1] + b"\x01")
+    path = found.folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     with pytest.raises(FormatError, match=r"has changed.*was altered"):
         found.tensors("model")
     (found.folder / "state.json").unlink()
     with pytest.raises(FormatError, match=r"has changed.*No such file"):
         found.record("state")
-
-
-def test_a_part_that_was_not_saved_is_named_with_those_that_were(tmp_path):
-    found = newest(put(tmp_path, 3).parent)
     with pytest.raises(FormatError, match=r"no average\.safetensors, got model\.saf"):
         found.tensors("average")
 
@@ -243,24 +206,27 @@ def state_of(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+def hidden(folder):
+    return [name for name in names(folder) if name.startswith(".")]
+
+
 @contextmanager
-def interrupted(number, error):
-    """Raises `error` at the number-th line of checkpoint.py that runs within the block."""
-    seen = 0
+def interrupted(number):
+    """Ctrl-C at the number-th line of checkpoint.py that runs within the block; yields the lines that remain."""
+    remaining = [None] * number
 
     def trace(frame, event, _):
-        nonlocal seen
         if frame.f_code.co_filename != checkpoint.__file__:
             return None
-        if event == "line":
-            seen += 1
-            if seen == number:
-                raise error
+        if event == "line" and remaining:
+            remaining.pop()
+            if not remaining:
+                raise KeyboardInterrupt
         return trace
 
     sys.settrace(trace)
     try:
-        yield lambda: seen
+        yield remaining
     finally:
         sys.settrace(None)
 
@@ -271,48 +237,25 @@ def test_ctrl_c_at_any_line_leaves_what_was_there_or_what_is_new(tmp_path):
     for step in (1, 2):
         put(base, step)
     before = state_of(base)
-    outcomes = {"old": 0, "new": 0}
-    number = 0
-    while True:
-        number += 1
+    outcomes = {2: 0, 3: 0}
+    for number in count(1):
         folder = tmp_path / "run"
         shutil.copytree(base, folder)
-        with interrupted(number, KeyboardInterrupt()) as seen, suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), interrupted(number) as remaining:
             put(folder, 3)
-        if seen() < number:  # it ran to its end
+        if remaining:  # it ran to its end
             break
         found = newest(folder)
         assert_whole(found)
         assert found.passed_over == ()
-        outcomes["new" if found.step == 3 else "old"] += 1
-        if found.step != 3:
+        outcomes[found.step] += 1
+        if found.step == 2:
             assert state_of(folder) == before, number
             assert names(folder) == names(base), number
         checkpoint.clean(folder)
-        assert not [name for name in names(folder) if name.startswith(".")]
+        assert not hidden(folder)
         shutil.rmtree(folder)
     assert min(outcomes.values()) > 20
-
-
-class Torn:
-    """A file that fails after half of a write."""
-
-    def __init__(self, stream, tick):
-        self.stream, self.tick = stream, tick
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stream.close()
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-    def write(self, data):
-        self.stream.write(data[: len(data) // 2])
-        self.tick()
-        self.stream.write(data[len(data) // 2 :])
 
 
 def full_disk(monkeypatch, number):
@@ -324,6 +267,14 @@ def full_disk(monkeypatch, number):
         if len(seen) == number:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    class Torn(io.FileIO):
+        """A file that fails after half of a write."""
+
+        def write(self, data):
+            written = super().write(data[: len(data) // 2])
+            tick()
+            return written + super().write(data[len(data) // 2 :])
+
     def failing(function):
         def called(*args, **kwargs):
             tick()
@@ -331,16 +282,9 @@ def full_disk(monkeypatch, number):
 
         return called
 
-    opened = Path.open
-
-    def torn(self, mode="r", *args, **kwargs):
-        if mode != "xb":
-            return opened(self, mode, *args, **kwargs)
-        tick()
-        return Torn(opened(self, mode), tick)
-
+    opened, create = Path.open, failing(Torn)
+    monkeypatch.setattr(Path, "open", lambda path, mode="r": create(path, mode) if mode == "xb" else opened(path, mode))
     monkeypatch.setattr(Path, "mkdir", failing(Path.mkdir))
-    monkeypatch.setattr(Path, "open", torn)
     monkeypatch.setattr(os, "fsync", failing(os.fsync))
     monkeypatch.setattr(os, "replace", failing(os.replace))
     return seen
@@ -355,10 +299,12 @@ def test_a_full_disk_at_any_point_leaves_what_was_there(tmp_path):
         before = state_of(folder)
         with pytest.MonkeyPatch.context() as patch:
             seen = full_disk(patch, number)
-            with suppress(FormatError):
+            try:
                 put(folder, 3)
                 whole.append(number)
-        assert not [name for name in names(folder) if name.startswith(".")]
+            except FormatError as error:
+                assert re.search("step 3 cannot .*No space .*untouched", str(error))  # noqa: PT017 - not every time
+        assert not hidden(folder)
         assert before.items() <= state_of(folder).items() or newest(folder).step == 3
         assert_whole(newest(folder))
         if len(seen) < number:
@@ -369,32 +315,8 @@ def test_a_full_disk_at_any_point_leaves_what_was_there(tmp_path):
     assert whole == [17, 18]
 
 
-def test_a_full_disk_is_named(tmp_path, monkeypatch):
-    full_disk(monkeypatch, 5)
-    with pytest.raises(FormatError, match=r"step 3 cannot .*No space .*untouched"):
-        put(tmp_path, 3)
-
-
-@pytest.fixture
-def small_files():
-    """The kernel refuses files of more than 64 KiB."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_write_the_kernel_refuses_leaves_what_was_there(tmp_path, small_files):
-    put(tmp_path, 1)
-    before = state_of(tmp_path)
-    with pytest.raises(FormatError, match=r"step 2 cannot be written.*File too large"):
-        save(tmp_path, 2, {"model": {"w": torch.zeros(100_000)}}, {})
-    assert state_of(tmp_path) == before
-    assert names(tmp_path) == ["step-00000001"]
-
-
 def test_everything_is_durable_before_it_has_its_name(tmp_path, monkeypatch):
-    synced, at_replace, fsync, rename = set(), [], os.fsync, os.replace
+    synced, at_replace, fsync, replace = set(), [], os.fsync, os.replace
 
     def noted_fsync(descriptor):
         fsync(descriptor)
@@ -403,16 +325,15 @@ def test_everything_is_durable_before_it_has_its_name(tmp_path, monkeypatch):
     def noted_replace(source, target):
         if not at_replace:
             inodes = {path.name: path.stat().st_ino for path in [source, *source.iterdir()]}
-            at_replace.append({name for name, inode in inodes.items() if inode not in synced})
-            at_replace.append(len(inodes))
+            at_replace.extend([len(inodes), {name for name, inode in inodes.items() if inode not in synced}])
             synced.clear()
-        rename(source, target)
+        replace(source, target)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "replace", noted_replace)
     folder = tmp_path / "run" / "checkpoints"
     put(folder, 1)
-    assert at_replace == [set(), 5]
+    assert at_replace == [5, set()]
     assert folder.stat().st_ino in synced
 
 
@@ -432,17 +353,17 @@ def test_leftovers_are_cleaned_and_nothing_else(tmp_path):
 def test_what_is_removed_while_it_is_examined_is_no_damage(tmp_path, monkeypatch, saved_meanwhile):
     put(tmp_path, 1)
     put(tmp_path, 2)
-    examined = checkpoint._examined
+    examine = checkpoint._examine
 
-    def late(path, **options):
-        monkeypatch.setattr(checkpoint, "_examined", examined)
+    def late(path):
+        monkeypatch.setattr(checkpoint, "_examine", examine)
         if saved_meanwhile:
             put(tmp_path, 3, keep=1)
         else:
             shutil.rmtree(path)
-        return examined(path, **options)
+        return examine(path)
 
-    monkeypatch.setattr(checkpoint, "_examined", late)
+    monkeypatch.setattr(checkpoint, "_examine", late)
     found = newest(tmp_path)
     assert found.step == (3 if saved_meanwhile else 1)
     assert found.passed_over == ()
@@ -453,19 +374,17 @@ def test_a_reader_beside_a_writer_sees_whole_checkpoints_only(tmp_path):
     stop = threading.Event()
 
     def write():
-        step = 1
-        while not stop.is_set():
-            step += 1
+        for step in count(2):
+            if stop.is_set():
+                return
             put(tmp_path, step, keep=1)
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        last, whole, gone = 0, 0, 0
-        end = time.monotonic() + 20
+        last, whole, end = 0, 0, time.monotonic() + 20
         while (whole < 60 or last < 60) and time.monotonic() < end:
             found = newest(tmp_path)
-            assert found is not None
             assert found.passed_over == ()
             assert found.step >= last
             last = found.step
@@ -474,7 +393,6 @@ def test_a_reader_beside_a_writer_sees_whole_checkpoints_only(tmp_path):
                 whole += 1
             except FormatError as error:
                 assert "No such file" in str(error)  # noqa: PT017 - removed since, as is allowed
-                gone += 1
     finally:
         stop.set()
         writer.join()
@@ -491,9 +409,7 @@ def serve_savers(folder):
             os.write(1, f"pid {os.getpid()}\n".encode())
             checkpoint.clean(folder)
             found = newest(folder)
-            step = found.step if found else 0
-            while True:
-                step += 1
+            for step in count(found.step + 1 if found else 1):
                 put(folder, step)
                 os.write(1, f"saved {step}\n".encode())
         os.waitpid(child, 0)
@@ -506,7 +422,9 @@ def test_a_run_killed_at_any_moment_keeps_its_newest_checkpoint(tmp_path):
     reported, leftovers = 0, 0
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, text=True, bufsize=1) as server:
-        for _ in range(20):
+        for trial in range(100):
+            if trial >= 20 and reported > 20 and leftovers >= 3:  # as many as a slow disk needs
+                break
             server.stdin.write("\n")
             word, pid = server.stdout.readline().split()
             assert word == "pid"
@@ -519,7 +437,7 @@ def test_a_run_killed_at_any_moment_keeps_its_newest_checkpoint(tmp_path):
             if found:
                 assert_whole(found)
                 assert found.passed_over == ()
-            leftovers += any(name.startswith(".") for name in names(tmp_path))
+            leftovers += bool(hidden(tmp_path))
         server.stdin.close()
     assert server.returncode == 0
     assert reported > 20
@@ -528,10 +446,9 @@ def test_a_run_killed_at_any_moment_keeps_its_newest_checkpoint(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "manifest", "ä", "a b", ".hidden"])
 def test_names_that_cannot_be_files_are_refused(tmp_path, name):
-    with pytest.raises(ConfigError, match="a part of a checkpoint"):
-        save(tmp_path, 1, {name: {}}, {})
-    with pytest.raises(ConfigError, match="a part of a checkpoint"):
-        save(tmp_path, 1, {}, {name: {}})
+    for tensors, records in (({name: {}}, {}), ({}, {name: {}})):
+        with pytest.raises(ConfigError, match="a part of a checkpoint"):
+            save(tmp_path, 1, tensors, records)
     assert names(tmp_path) == []
 
 
@@ -544,13 +461,10 @@ def test_records_that_json_would_not_give_back_are_refused(tmp_path, record):
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(("step", "keep"), [(-1, 2), (1, 0)])
-def test_an_impossible_step_or_keep_is_refused(tmp_path, step, keep):
-    with pytest.raises(ConfigError, match="step ≥ 0 and keep ≥ 1"):
-        save(tmp_path, step, {}, {}, keep=keep)
-
-
-def test_a_folder_that_cannot_be_made_says_so(tmp_path):
+def test_an_impossible_step_keep_or_folder_is_refused(tmp_path):
+    for step, keep in ((-1, 2), (1, 0)):
+        with pytest.raises(ConfigError, match="step ≥ 0 and keep ≥ 1"):
+            save(tmp_path, step, {}, {}, keep=keep)
     (tmp_path / "file").write_text("")
     with pytest.raises(FormatError, match=r"cannot be written.*Not a directory"):
         save(tmp_path / "file" / "checkpoints", 1, {}, {})
@@ -569,14 +483,8 @@ def exactly(a, b):
     return repr(a) == repr(b)
 
 
-leaves = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=4),
-    st.builds(torch.tensor, st.lists(st.integers(-9, 9), max_size=3)),
-)
+tensors = st.builds(torch.tensor, st.lists(st.integers(-9, 9), max_size=3))
+leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), tensors)
 keys = st.integers(0, 12) | st.sampled_from(["step", "0", "1", "0.1", ".", "", "0'", "a'"])
 trees = st.recursive(
     leaves,
@@ -597,46 +505,28 @@ def test_any_state_is_taken_apart_and_put_together(state, groups):
     assert exactly(unflatten_optimiser(tensors, json.loads(text)), state)
 
 
-OPTIMISERS = {
-    "AdamP": lambda p: AdamP(p, lr=0.1 + 0.2, weight_decay=1e-3),
-    "Adam": lambda p: torch.optim.Adam(p, lr=1e-3, amsgrad=True),
-    "Adam with a tensor rate": lambda p: torch.optim.Adam(p, lr=torch.tensor(1e-3), capturable=False),
-    "AdamW": lambda p: torch.optim.AdamW([{"params": p[:1], "lr": 1 / 3}, {"params": p[1:]}], lr=1e-3, foreach=False),
-    "SGD": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, nesterov=True),
-    "SGD without a state": lambda p: torch.optim.SGD(p, lr=1e-2),
-    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=1e-2, centered=True),
-}
+def test_adamp_goes_on_from_disk_bit_for_bit(tmp_path):
+    def steps(optimiser, params, seed):
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(4):
+            for p in params:
+                p.grad = torch.randn(p.shape, generator=generator)
+            optimiser.step()
 
-
-def steps(optimiser, params, seed, count=4):
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(count):
-        for p in params:
-            p.grad = torch.randn(p.shape, generator=generator)
-        optimiser.step()
-
-
-@pytest.mark.parametrize("kind", OPTIMISERS)
-def test_an_optimiser_goes_on_from_disk_bit_for_bit(tmp_path, kind):
-    shapes = [(4, 3), (5,), ()]
-    params = [nn.Parameter(torch.ones(shape)) for shape in shapes]
-    straight = OPTIMISERS[kind](params)
+    params = [nn.Parameter(torch.ones(shape)) for shape in [(4, 3), (5,), ()]]
+    straight = AdamP([{"params": params[:1], "lr": 0.1 + 0.2}, {"params": params[1:]}], lr=1 / 3, nesterov=True)
     steps(straight, params, seed=0)
     tensors, record = flatten_optimiser(straight.state_dict())
     model = {str(n): p for n, p in enumerate(params)}
-    save(tmp_path, 4, {"model": model, "optimizer": tensors}, {"optimizer": record})
+    found = newest(save(tmp_path, 4, {"model": model, "optimizer": tensors}, {"optimizer": record}).parent)
 
-    found = newest(tmp_path)
-    assert isinstance(found, Checkpoint)
-    copies = [nn.Parameter(found.tensors("model")[str(n)]) for n in range(len(shapes))]
-    resumed = OPTIMISERS[kind](copies)
-    loaded = unflatten_optimiser(found.tensors("optimizer"), found.record("optimizer"))
-    assert exactly(loaded, straight.state_dict())
-    resumed.load_state_dict(loaded)
+    copies = [nn.Parameter(p) for _, p in sorted(found.tensors("model").items())]
+    resumed = AdamP([{"params": copies[:1]}, {"params": copies[1:]}], lr=1.0)
+    resumed.load_state_dict(unflatten_optimiser(found.tensors("optimizer"), found.record("optimizer")))
+    assert exactly(resumed.state_dict(), straight.state_dict())
     steps(straight, params, seed=1)
     steps(resumed, copies, seed=1)
     assert all(torch.equal(p, q) for p, q in zip(params, copies, strict=True))
-    assert exactly(resumed.state_dict(), straight.state_dict())
 
 
 @pytest.mark.parametrize("wrong", [object(), {1.5: 1}, {(0, 1): 1}, {1, 2}, 1j])

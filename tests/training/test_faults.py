@@ -1,4 +1,4 @@
-"""What can go wrong while training: each fault is named, and costs nothing that was saved."""
+"""Faults of training: each is named, and costs nothing that was saved."""
 
 import errno
 import json
@@ -7,26 +7,28 @@ import re
 import resource
 import subprocess
 import sys
+from pkgutil import resolve_name
+from unittest.mock import Mock
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import pcme
 from pcme import PcmeError
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
-from pcme.training.checkpoint import newest
+from pcme.training.checkpoint import newest, save
 from tests.helpers import picture
 from tests.models import copied
-from tests.training.trained import NO_WARMUP, SHORT, TINY, Interrupt, Notes, same_run, weights
+from tests.training.trained import NO_WARMUP, SHORT, TINY, Notes, same_run, train_cut, weights
 
 
 @pytest.fixture(scope="module")
 def cut_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cut") / "run"
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(TINY, folder, reporter=Interrupt(8))
+    train_cut(TINY, folder, 8)
     return folder
 
 
@@ -36,85 +38,59 @@ def cut(cut_once, tmp_path):
     return copied(cut_once, tmp_path / "cut")
 
 
-# A full disk
-
-
-def full(real, after):
-    """`real`, until after so many calls the disk is full."""
-    calls = iter(range(10**6))
-
-    def patched(*args, **options):
-        if next(calls) >= after:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*args, **options)
-
-    return patched
-
-
 @pytest.mark.parametrize(
     ("target", "after"),
     [
         ("pcme.training.checkpoint.write_new", 6),  # 4 files a checkpoint: in the second
         ("pcme.training.checkpoint.os.replace", 14),  # 1 for a checkpoint, up to 7 for models and the card
         ("pathlib.Path.write_bytes", 3),  # weights
-        ("pcme.training.events.Events.flush", 1),  # before the second checkpoint
+        ("torch.utils.tensorboard.SummaryWriter.flush", 1),  # before the second checkpoint
         ("pathlib.Path.write_text", 5),  # recipe, vocabulary, card
     ],
 )
 def test_a_full_disk_is_named_and_costs_nothing(sigma_run, tmp_path, monkeypatch, target, after):
+    real, calls = resolve_name(target), iter(range(10**6))
+
+    def full(*args, **options):
+        if next(calls) >= after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **options)
+
     with monkeypatch.context() as patch:
-        owner, _, name = target.rpartition(".")
-        real = full(_resolved(owner, name), after)
-        patch.setattr(target, real)
-        with pytest.raises(FormatError) as caught:
+        patch.setattr(target, full)
+        pattern = rf"{tmp_path}: the disk is full at step \d+, got .*No space left.*--resume"
+        with pytest.raises(FormatError, match=pattern) as error:
             train(TINY, tmp_path)
-    text = str(caught.value)
-    assert str(tmp_path) in text
-    assert re.search(r"the disk is full at step \d+, got .*No space left.*--resume", text)
-    assert str(newest(tmp_path / "checkpoints").folder) in text
+    assert str(newest(tmp_path / "checkpoints").folder) in str(error.value)
     train(TINY, tmp_path, resume=True)
     assert same_run(tmp_path, sigma_run)
 
 
-def _resolved(owner, name):
-    from pkgutil import resolve_name
-
-    return getattr(resolve_name(owner), name)
-
-
 class MetricsOnAFullDisk(Reporter):
-    """From a step on, what is written to metrics.jsonl goes to a device that is always full."""
-
-    def __init__(self, step):
-        self.at = step
+    """After step 7 metrics.jsonl is on a device that is always full."""
 
     def step(self, run, values):
-        if run.position.total == self.at:
+        if run.position.total == 7:
             path = run.folder / "metrics.jsonl"
-            path.rename(run.folder / "kept")
+            path.rename(run.folder / "before")
             path.symlink_to("/dev/full")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("step", [1, 7])
-def test_a_full_disk_under_the_metrics(sigma_run, tmp_path, step):
-    with pytest.raises(FormatError, match=r"the disk is full.*--resume") as caught:
-        train(TINY, tmp_path, reporter=MetricsOnAFullDisk(step))
-    assert ("there is no checkpoint yet" in str(caught.value)) == (step == 1)
-    (tmp_path / "metrics.jsonl").unlink()
-    (tmp_path / "kept").rename(tmp_path / "metrics.jsonl")
+def test_a_full_disk_under_the_metrics(sigma_run, tmp_path):
+    with pytest.raises(FormatError, match=r"the disk is full.*--resume"):
+        train(TINY, tmp_path, reporter=MetricsOnAFullDisk())
+    (tmp_path / "before").replace(tmp_path / "metrics.jsonl")
     train(TINY, tmp_path, resume=True)
     assert same_run(tmp_path, sigma_run)
 
 
 @pytest.mark.slow
 def test_a_disk_that_really_takes_no_more(sigma_run, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        train(TINY, tmp_path, reporter=Interrupt(5, KeyboardInterrupt))
+    train_cut(TINY, tmp_path, 5, KeyboardInterrupt)
     limit = (tmp_path / "checkpoints" / "step-00000005" / "model.safetensors").stat().st_size - 1
-    command = [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--resume"]
     done = subprocess.run(
-        [*command, "--out", str(tmp_path)],
+        [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--resume", "--out", str(tmp_path)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         capture_output=True,
@@ -127,28 +103,18 @@ def test_a_disk_that_really_takes_no_more(sigma_run, tmp_path):
     assert same_run(tmp_path, sigma_run)
 
 
-# Too little memory
-
-
-def failing(error):
-    def fail(*args):
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize(
     "fail",
     [
         lambda *args: torch.empty(2**50),  # really: DefaultCPUAllocator refuses
-        failing(MemoryError()),
-        failing(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")),
-        failing(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 12 bytes.")),
+        MemoryError(),
+        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 12 bytes."),
     ],
     ids=["real", "MemoryError", "CUDA", "CPU"],
 )
-def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
-    monkeypatch.setattr("pcme.training.steps.clip_gradients", fail)
+def test_too_little_memory_names_the_setting_to_lower(cut, monkeypatch, fail):
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=fail))
     pattern = r"out of memory at step 6.*24 pairs.*sampling.batch_size or augment.*step-00000006"
     with pytest.raises(ConfigError, match=pattern) as caught:
         train(TINY, cut, resume=True)
@@ -157,83 +123,59 @@ def test_too_little_memory_says_what_to_lower(cut, monkeypatch, fail):
 
 def test_too_little_memory_names_the_key_that_decides(tmp_path, monkeypatch):
     """`one-per-class` does not read sampling.batch_size."""
-    monkeypatch.setattr("pcme.training.steps.clip_gradients", failing(MemoryError()))
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=MemoryError()))
     by_class = ["sampling.kind=one-per-class", "sampling.classes_per_batch=5"]
-    with pytest.raises(ConfigError, match=r"5 pairs.*sampling\.classes_per_batch") as caught:
+    with pytest.raises(ConfigError, match=r"5 pairs.*Lower sampling\.classes_per_batch or augment"):
         train(SHORT.changed(by_class), tmp_path)
-    assert "batch_size" not in str(caught.value)
 
 
 def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("pcme.training.steps.clip_gradients", failing(RuntimeError("a defect")))
+    monkeypatch.setattr("pcme.training.steps.clip_gradients", Mock(side_effect=RuntimeError("a defect")))
     with pytest.raises(RuntimeError, match="a defect"):
         train(SHORT, tmp_path)
 
 
-# Numbers that are none
-
-
-def test_a_loss_that_is_not_finite_stops_with_its_step_and_batch(tmp_path):
-    with pytest.raises(DataError, match=r"not finite at step \d+.*images \[.*no checkpoint yet"):
-        train(TINY.changed(["phases.0.learning_rate=1e30", "phases.0.warmup_steps=0"]), tmp_path)
-
-
-def test_the_last_good_state_is_named(tmp_path):
-    recipe = TINY.changed(["phases.1.learning_rate=1e30", "phases.1.warmup_steps=0"])
-    with pytest.raises(DataError, match=r"not finite at step \d+.*step-00000006") as e:
+@pytest.mark.parametrize(("phase", "last"), [(0, "no checkpoint yet"), (1, "step-00000006")])
+def test_a_loss_that_is_not_finite_stops_with_its_step_batch_and_last_good_state(tmp_path, phase, last):
+    recipe = TINY.changed([f"phases.{phase}.learning_rate=1e30", f"phases.{phase}.warmup_steps=0"])
+    batch = r"images \[\d+(, \d+){7}\] \.\.\., captions \[-?\d+"
+    with pytest.raises(DataError, match=rf"not finite at step \d+.*{batch}.*{last}"):
         train(recipe, tmp_path)
-    assert re.search(r"images \[\d+(, \d+){7}\] \.\.\., captions \[-?\d+", str(e.value))
 
 
-# Data that cannot be contrasted
-
-
-def test_a_single_class_cannot_be_sampled_by_class(tmp_path):
-    changes = ["data.train_species=1", "sampling.kind=one-per-class"]
-    recipe = SHORT.changed([*changes, *NO_WARMUP])
-    with pytest.raises(DataError, match=r"single class.*sampling.kind=pairs"):
-        train(recipe, tmp_path / "run")
-    train(recipe.changed(["sampling.kind=pairs"]), tmp_path / "pairs")
-
-
-def test_a_single_image_cannot_be_trained_on(tmp_path):
-    recipe = SHORT.changed(["data.train_species=1", "data.train_images=1"])
-    with pytest.raises(DataError, match=r"at least 2 usable images, got 1"):
-        train(recipe, tmp_path / "run")
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (["data.train_species=1", "sampling.kind=one-per-class"], DataError, "single class.*sampling.kind=pairs"),
+        (["data.train_species=1", "data.train_images=1"], DataError, "at least 2 usable images, got 1"),
+        (["phases.1.warmup_steps=4"], ConfigError, r"phases.1.warmup_steps: .*3 steps"),
+        (["precision=float16"], ConfigError, "float16 needs a CUDA device"),
+    ],
+)
+def test_a_recipe_that_cannot_train_is_refused_before_anything_is_written(tmp_path, changes, error, message):
+    with pytest.raises(error, match=message):
+        train(SHORT.changed(changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_two_images_are_enough(tmp_path):
-    few = ["data.train_species=2", "data.train_images=1"]
+@pytest.mark.parametrize("few", [["data.train_species=2", "data.train_images=1"], ["data.train_species=1"]])
+def test_two_images_or_a_single_class_are_enough_for_pairs(tmp_path, few):
     train(SHORT.changed([*few, *NO_WARMUP]), tmp_path)
     assert all(torch.isfinite(value).all() for value in weights(tmp_path / "last").values())
 
 
-def work_refused(monkeypatch):
-    """Whatever reads data fails from now on."""
-    monkeypatch.setattr("pcme.training.prepare.find_dataset", failing(AssertionError("work")))
-
-
-def test_a_file_cannot_be_the_runs_folder(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_the_runs_is_refused_before_any_work(sigma_run, tmp_path, monkeypatch):
+    monkeypatch.setattr("pcme.training.prepare.find_dataset", Mock(side_effect=AssertionError("work")))
+    with pytest.raises(ConfigError, match="holds a run at step 12"):
+        train(TINY, sigma_run)
     (tmp_path / "file").touch()
-    work_refused(monkeypatch)
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(ConfigError, match="cannot be the run's folder"):
             train(SHORT, out)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
-    work_refused(monkeypatch)
     monkeypatch.setattr("pcme.training.state.os.access", lambda path, mode: False)  # also for root
     with pytest.raises(ConfigError, match="cannot be the run's folder"):
         train(SHORT, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_with_a_run_is_refused_before_any_work(sigma_run, monkeypatch):
-    work_refused(monkeypatch)
-    with pytest.raises(ConfigError, match="holds a run at step 12"):
-        train(TINY, sigma_run)
 
 
 def test_a_batch_cut_to_the_number_of_images_is_reported(tmp_path):
@@ -242,40 +184,27 @@ def test_a_batch_cut_to_the_number_of_images_is_reported(tmp_path):
     assert any("batch_size=500 is cut to 72" in text for text in notes.texts)
 
 
-def test_a_warmup_longer_than_its_phase_is_refused_by_name(tmp_path):
-    with pytest.raises(ConfigError, match=r"phases.1.warmup_steps: .*3 steps"):
-        train(SHORT.changed(["phases.1.warmup_steps=4"]), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 def test_captions_of_unknown_words_only(tmp_path):
     model = train(SHORT.changed(["words.min_count=1000000"]), tmp_path)
     assert model.vocab.words == ()
-    found = pcme.load(tmp_path).encode_captions(["a red bird", "", "xyzzy"])
-    found.require_finite("captions")
-
-
-# Other data, another recipe
+    pcme.load(tmp_path).encode_captions(["a red bird", "", "xyzzy"]).require_finite("captions")
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         ("method.scale=3.0", "method.scale: None then, 3.0 now"),
-        ("data.train_species=20", "data.train_species: 24 then, 20 now"),
         ("precision=bfloat16", "precision: 'float32' then, 'bfloat16' now"),
-        ("seed=1", "seed: 0 then, 1 now"),
     ],
 )
 def test_a_run_does_not_go_on_with_another_recipe(sigma_run, change, named):
-    with pytest.raises(ConfigError, match=r"another recipe.*another --out") as caught:
+    with pytest.raises(ConfigError, match=f"another recipe, {named}.*another --out"):
         train(TINY.changed([change]), sigma_run, resume=True)
-    assert named in str(caught.value)
 
 
-def own_data(root, word, count=4):
+def own_data(root, word):
     for split in ("train", "val"):
-        for number in range(count):
+        for number in range(4):
             path = picture(root / split / f"{number}.png", size=(16, 16))
             path.with_suffix(".txt").write_text(f"a {word} bird {number}\n")
     return root
@@ -284,10 +213,8 @@ def own_data(root, word, count=4):
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     record = {**SHORT.record(), "data": {"kind": "sidecar"}}
     recipe = from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
-    first, other = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue")
-    run = tmp_path / "run"
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(recipe, run, data_root=first, reporter=Interrupt(2))
+    first, other, run = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue"), tmp_path / "run"
+    train_cut(recipe, run, 2, data_root=first)
     with pytest.raises(ConfigError, match=r"other data.*4 images and 4 captions.*root"):
         train(recipe, run, data_root=other, resume=True)
     train(recipe, run, data_root=first, resume=True)
@@ -295,71 +222,44 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path):
 
 def test_a_run_of_an_older_version_goes_on(sigma_run, cut):
     """Keys that a recipe did not have then count as they were: with their defaults."""
-    state = newest(cut / "checkpoints").record("state")
+    last = newest(cut / "checkpoints")
+    state = last.record("state")
     del state["data"], state["precision"], state["recipe"]["precision"]
     del state["recipe"]["validation"]["patience"]
     for name in ("best_step", "best_figures", "waited"):
         del state["position"][name]
-    _rewritten_state(newest(cut / "checkpoints").folder, state)
+    tensors = {name: last.tensors(name) for name in ("model", "optimiser")}
+    save(cut / "checkpoints", last.step, tensors, {"state": state})
     train(TINY, cut, resume=True)
     assert same_run(cut, sigma_run)
-
-
-def _rewritten_state(folder, state):
-    from hashlib import sha256
-
-    data = json.dumps(state).encode()
-    (folder / "state.json").write_bytes(data)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["state.json"] = {"size": len(data), "sha256": sha256(data).hexdigest()}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-
-
-# A folder that was tampered with
 
 
 def truncated(path):
     path.write_bytes(path.read_bytes()[:-10])
 
 
-def of_another_shape(path):
-    path.write_text(path.read_text().replace('"dim": 16', '"dim": 32'))
-
-
 def a_word_less(path):
     record = json.loads(path.read_text())
-    record["words"].pop()
-    record["counts"].pop()
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps(record | {name: record[name][:-1] for name in ("words", "counts")}))
 
 
-def of_another_model(path):
-    from safetensors.torch import save_file
-
-    save_file({"captions.words.words.weight": torch.zeros(100, 8)}, path)
-
-
-DAMAGE = [
-    ("weights.safetensors", truncated),
-    ("weights.safetensors", of_another_model),
-    ("weights.safetensors", os.unlink),
-    ("recipe.json", of_another_shape),
-    ("recipe.json", truncated),
-    ("recipe.json", os.unlink),
-    ("vocab.json", a_word_less),
-    ("vocab.json", truncated),
-    ("vocab.json", os.unlink),
-]
+CHANGES = {
+    "weights.safetensors": lambda path: save_file({"captions.words.words.weight": torch.zeros(100, 8)}, path),
+    "recipe.json": lambda path: path.write_text(path.read_text().replace('"dim": 16', '"dim": 32')),
+    "vocab.json": a_word_less,
+}
 
 
-@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [(name, damage) for name, change in CHANGES.items() for damage in (change, truncated, os.unlink)],
+)
 def test_a_damaged_model_is_refused_by_the_name_of_the_file(sigma_run, tmp_path, name, damage):
     run = copied(sigma_run, tmp_path / "run")
     damage(run / name)
-    with pytest.raises(PcmeError, match=re.escape(name)):
-        pcme.load(run)
-    with pytest.raises(PcmeError, match=re.escape(name)):
-        train(TINY, run, resume=True)
+    for use in (pcme.load, lambda folder: train(TINY, folder, resume=True)):
+        with pytest.raises(PcmeError, match=re.escape(name)):
+            use(run)
 
 
 def flip(path):

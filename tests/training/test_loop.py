@@ -1,4 +1,4 @@
-"""Training: to the bit the same after any interruption; frozen is frozen; faults are named."""
+"""Training: bit-identical after any interruption; frozen is frozen; patience and precision."""
 
 import math
 import os
@@ -6,54 +6,36 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 
 import pytest
 import torch
 
 import pcme
-from pcme.errors import ConfigError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
 from pcme.training.precision import Precision
-from tests.training.trained import SHORT, TINY, Interrupt, Notes, logged, same, same_run, weights
+from pcme.training.prepare import prepare_run
+from tests.training.trained import SHORT, TINY, Notes, logged, losses, same, same_run, train_cut, weights
 
 
-@pytest.mark.parametrize("after", [1, 6, 8])
+@pytest.mark.parametrize("after", [(1,), (6,), (8,), (2, 3, 4)])
 def test_a_run_that_was_cut_short_ends_as_one_that_was_not(sigma_run, tmp_path, after):
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(TINY, tmp_path, reporter=Interrupt(after))
+    for steps in after:
+        train_cut(TINY, tmp_path, steps, resume=True)
     train(TINY, tmp_path, resume=True)
     assert same_run(tmp_path, sigma_run)
 
 
-def test_a_run_cut_short_several_times_too(sigma_run, tmp_path):
-    for after in (2, 3, 4):
-        with pytest.raises(RuntimeError):
-            train(TINY, tmp_path, resume=True, reporter=Interrupt(after))
-    train(TINY, tmp_path, resume=True)
-    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
-
-
-def test_ctrl_c_loses_nothing_but_the_current_step(sigma_run, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        train(TINY, tmp_path, reporter=Interrupt(5, KeyboardInterrupt))
-    assert newest(tmp_path / "checkpoints").step == 5
-    train(TINY, tmp_path, resume=True)
-    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
-    assert logged(tmp_path) == logged(sigma_run)
-
-
 def interrupting(monkeypatch, at, times=1):
     """Ctrl-C in the middle of a step: after the gradients, before the weights move."""
-    real = pcme.training.steps.clip_gradients
-    calls = iter(range(10**6))
+    real, calls = pcme.training.steps.clip_gradients, count()
 
     def clip(*args):
-        if next(calls) == at:
-            for _ in range(times):
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.01)
+        for _ in range(times if next(calls) == at else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
         return real(*args)
 
     monkeypatch.setattr("pcme.training.steps.clip_gradients", clip)
@@ -84,38 +66,30 @@ def test_ctrl_c_in_the_middle_of_a_step(sigma_run, tmp_path, monkeypatch, at, ti
     assert same_run(tmp_path, sigma_run)
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_ctrl_c_that_others_handle_is_left_to_them(sigma_run, tmp_path, monkeypatch):
     seen = []
-    before = signal.signal(signal.SIGINT, lambda *args: seen.append(args))
-    try:
-        interrupting(monkeypatch, 4)
-        train(TINY, tmp_path)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, lambda *args: seen.append(args))
+    interrupting(monkeypatch, 4)
+    train(TINY, tmp_path)
     assert len(seen) == 1
     assert same_run(tmp_path, sigma_run)
 
 
 @pytest.mark.slow
 def test_sigkill(sigma_run, tmp_path):
-    """Many more moments, without the command line, are in test_training_killed.py."""
+    """Many more moments, without the command line, are in test_killed.py."""
     command = [sys.executable, "-m", "pcme", "train", "aviary-tiny", "--out", str(tmp_path)]
     # Sums are rounded in another order with another number of threads.
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "metrics.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.3)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "metrics.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        child.kill()
     train(TINY, tmp_path, resume=True)
-    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
-
-
-def test_the_number_of_workers_changes_nothing(sigma_run, tmp_path):
-    train(TINY, tmp_path, workers=0)
-    assert same(weights(tmp_path / "last"), weights(sigma_run / "last"))
+    assert same_run(tmp_path, sigma_run)
 
 
 def test_another_seed_is_another_run(sigma_run, tmp_path):
@@ -129,165 +103,119 @@ class FirstPhase(Reporter):
         self.before = {k: v.clone() for k, v in network.state_dict().items()}
 
     def step(self, run, values):
-        if run.position.phase == 0:
-            state = run.model.images.network.state_dict()
-            assert same(self.before, state)  # BatchNorm statistics included
-        else:
-            self.moved = not same(self.before, run.model.images.network.state_dict())
+        moved = not same(self.before, run.model.images.network.state_dict())  # BatchNorm statistics included
+        assert moved == (run.position.phase == 1)
 
 
 def test_frozen_means_frozen_and_then_it_moves(tmp_path):
-    reporter = FirstPhase()
-    train(TINY, tmp_path, reporter=reporter)
-    assert reporter.moved
+    train(TINY, tmp_path, reporter=FirstPhase())
 
 
-def test_the_run_is_a_model_that_loads(sigma_run):
+def test_the_run_is_a_model_that_is_loaded_and_saved_to_the_bit(sigma_run, tmp_path):
     model = pcme.load(sigma_run)
-    captions = model.encode_captions(["a red bird", "nothing known xyzzy", ""])
-    assert len(captions) == 3
-    again = pcme.load(sigma_run).encode_captions(["a red bird", "nothing known xyzzy", ""])
-    assert torch.equal(captions.mean, again.mean)
-    assert torch.equal(captions.log_sigma, again.log_sigma)
+    model.save(tmp_path)
+    assert same(weights(tmp_path), weights(sigma_run))
+    again = pcme.load(tmp_path)
+    images = [torch.full((3, 16, 16), value, dtype=torch.uint8) for value in (0, 200)]
+    assert torch.equal(model.encode_images(images).mean, again.encode_images(images).mean)
+    left, right = (m.encode_captions(["a red bird", "nothing known xyzzy", ""]) for m in (model, again))
+    assert torch.equal(left.mean, right.mean)
+    assert torch.equal(left.log_sigma, right.log_sigma)
 
 
-def test_a_saved_model_is_the_same_to_the_bit(sigma_run, tmp_path):
-    model = pcme.load(sigma_run)
-    model.save(tmp_path / "copy")
-    assert same(weights(tmp_path / "copy"), weights(sigma_run))
-    pictures = [torch.full((3, 16, 16), value, dtype=torch.uint8) for value in (0, 200)]
-    assert torch.equal(model.encode_images(pictures).mean, pcme.load(tmp_path / "copy").encode_images(pictures).mean)
-
-
-def test_everything_worth_watching_is_logged(sigma_run):
-    steps = [line for line in logged(sigma_run) if "loss" in line]
-    assert len(steps) == 12
-    assert {"match", "fit", "scale", "shift", "image_log_sigma", "gradient"} <= steps[0].keys()
-    assert any("val/t2i/r_precision" in line for line in logged(sigma_run))
-
-
-def test_a_finished_run_has_nothing_left_to_do(sigma_run):
-    before = weights(sigma_run / "last")
-    train(TINY, sigma_run, resume=True)
-    assert same(before, weights(sigma_run / "last"))
-
-
-def test_a_backbone_learns_the_labels_and_nothing_else_moves(tmp_path):
-    record = TINY.record()
+def test_a_backbone_learns_the_labels_and_a_cut_run_the_same(tmp_path):
     labels = {"epochs": 2, "learning_rate": 1e-2, "task": "labels"}
-    record["phases"] = [labels, {"epochs": 1, "learning_rate": 1e-3}]
-    recipe = from_record(record)
-    with pytest.raises(RuntimeError):
-        train(recipe, tmp_path, reporter=Interrupt(4))
+    recipe = from_record({**TINY.record(), "phases": [labels, {"epochs": 1, "learning_rate": 1e-3}]})
+    train_cut(recipe, tmp_path, 4)
     train(recipe, tmp_path, resume=True)
     train(recipe, tmp_path / "straight")
-    assert same(weights(tmp_path / "last"), weights(tmp_path / "straight" / "last"))
-    losses = [line["loss"] for line in logged(tmp_path) if "loss" in line][:6]
-    assert losses[-1] < losses[0]
+    assert same_run(tmp_path, tmp_path / "straight")
+    assert losses(tmp_path)[5] < losses(tmp_path)[0]
 
 
 @pytest.mark.parametrize(
     "switch", ["average=0.9", "sampling.kind=one-per-class", "sampling.afresh=false", "words.train=false"]
 )
 def test_every_switch_trains(tmp_path, switch):
-    short = TINY.changed(["phases.0.epochs=1", "phases.1.epochs=1", switch])
-    train(short, tmp_path)
+    train(SHORT.changed([switch]), tmp_path)
     assert (tmp_path / "weights.safetensors").is_file()
 
 
 def test_bfloat16_trains(tmp_path):
     recipe = TINY.changed(["precision=bfloat16", "phases.0.backbone=all", "phases.1.epochs=1"])
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(recipe, tmp_path / "cut", reporter=Interrupt(5))
+    train_cut(recipe, tmp_path / "cut", 5)
     train(recipe, tmp_path / "cut", resume=True)
     model = train(recipe, tmp_path / "straight")
     assert same_run(tmp_path / "cut", tmp_path / "straight")
     assert all(p.dtype == torch.float32 for p in model.parameters())
-    losses = [line["loss"] for line in logged(tmp_path / "cut") if "loss" in line]
-    assert all(map(math.isfinite, losses))
-    assert losses[5] < 0.8 * losses[0]  # two epochs
+    values = losses(tmp_path / "cut")
+    assert values[5] < 0.8 * values[0]  # two epochs
     train(recipe.changed(["precision=float32"]), tmp_path / "wide")
     assert not same(weights(tmp_path / "wide"), weights(tmp_path / "straight"))
 
 
-def test_float16_on_the_cpu_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(ConfigError, match=r"float16 needs a CUDA device"):
-        train(TINY.changed(["precision=float16"]), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_float16_scales_gradients_and_remembers_the_scale(monkeypatch):
+def test_float16_scales_gradients_and_halves_the_scale_on_overflow(monkeypatch):
     """On a device that counts as CUDA: torch's scaler itself runs anywhere."""
-    monkeypatch.setattr("pcme.training.precision.GradScaler", lambda kind: torch.amp.GradScaler("cpu"))
+    monkeypatch.setattr("pcme.training.precision.GradScaler", lambda _, enabled: torch.amp.GradScaler("cpu"))
     precision = Precision("float16", torch.device("cuda"))
     weight = torch.nn.Parameter(torch.tensor([2.0]))
     optimiser = torch.optim.SGD([weight], lr=0.1)
     precision.backward((3 * weight).sum(), optimiser)
-    precision.update_scale()
+    precision.scaler.update()
     assert weight.grad.tolist() == [3.0]
-    before = precision.state()["scale"]
+    before = precision.scaler.get_scale()
     optimiser.zero_grad()
     precision.backward((weight * math.inf).sum(), optimiser)
-    precision.update_scale()
-    assert precision.state()["scale"] == before / 2
-    again = Precision("float16", torch.device("cuda"))
-    again.load(precision.state())
-    assert again.state() == precision.state()
+    precision.scaler.update()
+    assert precision.scaler.get_scale() == before / 2
 
 
-PATIENT = ["validation.patience=2", "phases.0.epochs=9", "phases.1.epochs=9"]
+PATIENT = TINY.changed(["validation.patience=2", "phases.0.epochs=9", "phases.1.epochs=9"])
 
 
-def patient(tmp_path, monkeypatch):
-    """The tiny run with validations that are never better than the one at step 6."""
-    real = pcme.training.loop.retrieval
+@pytest.fixture
+def validations(monkeypatch):
+    """Counts validations, of which none is better than the one at step 6."""
+    real, counter = pcme.training.loop.retrieval, {"made": 0}
 
-    def judged(*args):
+    def evaluate(*args):
         figures = real(*args)
-        judged.count += 1
+        counter["made"] += 1
         for part in figures.values():
-            part["r_precision"] = 0.5 if judged.count == 2 else 0.4
+            part["r_precision"] = 0.5 if counter["made"] == 2 else 0.4
         return figures
 
-    judged.count = 0
-    monkeypatch.setattr("pcme.training.loop.retrieval", judged)
-    return judged
+    monkeypatch.setattr("pcme.training.loop.retrieval", evaluate)
+    return counter
 
 
-def test_a_phase_ends_when_patience_is_over(tmp_path, monkeypatch):
-    patient(tmp_path, monkeypatch)
+def test_a_phase_ends_when_patience_is_over_also_after_a_cut(tmp_path, validations):
     notes = Notes()
-    train(TINY.changed(PATIENT), tmp_path, reporter=notes)
-    validated = [line["step"] for line in logged(tmp_path) if "val/t2i/recall@1" in line]
+    straight = tmp_path / "straight"
+    train(PATIENT, straight, reporter=notes)
+    validated = [line["step"] for line in logged(straight) if "val/t2i/recall@1" in line]
     assert validated == [3, 6, 9, 12, 15, 18]  # best at 6; two more; then two of the next phase
     assert notes.texts[-2].startswith("phase 0 ends at step 12: 2 validations")
     assert notes.texts[-1].startswith("phase 1 ends at step 18: 2 validations")
-    train(TINY.changed(PATIENT), tmp_path, resume=True)  # nothing left to do
-    assert logged(tmp_path)[-1]["step"] == 18
-
-
-@pytest.mark.parametrize("after", [8, 14])
-def test_a_patient_run_cut_short_stops_at_the_same_place(tmp_path, monkeypatch, after):
-    recipe = TINY.changed(PATIENT)
-    patient(tmp_path, monkeypatch)
-    train(recipe, tmp_path / "straight")
-    judged = patient(tmp_path, monkeypatch)
-    with pytest.raises(RuntimeError, match="stopped"):
-        train(recipe, tmp_path / "cut", reporter=Interrupt(after))
-    judged.count = newest(tmp_path / "cut" / "checkpoints").step // 3
-    train(recipe, tmp_path / "cut", resume=True)
-    assert same_run(tmp_path / "cut", tmp_path / "straight")
+    before = weights(straight / "last")
+    train(PATIENT, straight, resume=True)  # nothing left to do
+    assert logged(straight)[-1]["step"] == 18
+    assert same(weights(straight / "last"), before)
+    for after in (8, 14):
+        run = tmp_path / str(after)
+        validations["made"] = 0
+        train_cut(PATIENT, run, after)
+        validations["made"] = newest(run / "checkpoints").step // 3
+        train(PATIENT, run, resume=True)
+        assert same_run(run, straight)
 
 
 def test_a_share_of_the_training_images_can_be_held_back_to_validate_on(tmp_path):
-    seen = []
-
-    class Sizes(Reporter):
-        def begin(self, run):
-            seen.append((len(run.train_set.images), len(run.val_set.images), run.val_set.split))
-
-    train(SHORT, tmp_path / "split", reporter=Sizes())
     held_back = SHORT.changed(["validation.share=0.25", "validation.split=nowhere"])
-    train(held_back, tmp_path / "share", reporter=Sizes())
-    whole = seen[0][0]
-    assert seen[1] == (whole - round(whole / 4), round(whole / 4), "val")
+    whole, part = (
+        prepare_run(recipe, tmp_path, None, workers=0, strict=False, reporter=Reporter())
+        for recipe in (SHORT, held_back)
+    )
+    images = len(whole.train_set.images)
+    assert len(part.val_set.images) == round(images / 4) == images - len(part.train_set.images)
+    assert part.val_set.split == "val"

@@ -1,14 +1,18 @@
-"""What the tests of training share: the smallest recipe, ways to stop it, ways to compare runs."""
+"""Shared by the tests of training: the smallest recipes, ways to stop a run, ways to compare runs."""
 
 import json
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
-from pcme.training import Reporter
+from pcme.training import Reporter, train
 from tests.models import SHORT, TINY
 
-__all__ = ["NO_WARMUP", "SHORT", "TINY", "Interrupt", "Notes", "logged", "same", "same_run", "weights"]
+__all__ = ["SHORT", "TINY"]
+
+NO_WARMUP = ["phases.0.warmup_steps=0", "phases.1.warmup_steps=0"]
+"""For datasets so small that a phase has but a step or two."""
 
 
 class Interrupt(Reporter):
@@ -23,8 +27,14 @@ class Interrupt(Reporter):
             raise self.error("stopped by the test")
 
 
+def train_cut(recipe, folder, after, error=RuntimeError, **options):
+    """Train a run until it is stopped after so many steps."""
+    with pytest.raises(error, match="stopped"):
+        train(recipe, folder, reporter=Interrupt(after, error), **options)
+
+
 class Notes(Reporter):
-    """Keeps what a run says."""
+    """Collects the notes of a run."""
 
     def __init__(self):
         self.texts = []
@@ -52,5 +62,5 @@ def logged(folder):
     return [{k: v for k, v in json.loads(line).items() if k != "time"} for line in lines]
 
 
-NO_WARMUP = ["phases.0.warmup_steps=0", "phases.1.warmup_steps=0"]
-"""For datasets so small that a phase has but a step or two."""
+def losses(folder):
+    return [line["loss"] for line in logged(folder) if "loss" in line]

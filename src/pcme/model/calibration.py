@@ -1,8 +1,7 @@
-"""Calibration: the protocol of the confidence.json beside a model, and how a model finds it.
+"""Calibration: the protocol of the confidence.json beside a model.
 
-`pcme.uncertainty` stands above `model`, since it embeds and evaluates in order to fit. A model
-therefore knows this protocol alone; the class that reads the file registers itself here and is
-found through the registry, as scores and methods are.
+`pcme.uncertainty` stands above `model`, since it embeds and evaluates in order to fit. The class that reads the file
+therefore registers itself here, and a model finds it through the registry.
 """
 
 from pathlib import Path
@@ -30,8 +29,3 @@ class Calibration(Protocol):
 
 
 calibrations: Registry[Calibration] = Registry("calibration", "pcme.uncertainty")
-
-
-def read(folder: Path) -> Calibration | None:
-    """The calibration beside the model in a folder; None where it was not calibrated."""
-    return calibrations.get("confidence").load(folder)

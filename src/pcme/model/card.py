@@ -17,7 +17,8 @@ def described(part: Part) -> str:
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
+    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def metric_names(figures: Iterable[Figures]) -> list[str]:
@@ -45,15 +46,9 @@ def usage(load: str) -> str:
 
 def vocabulary_limit(words: int | None) -> list[str]:
     """The limit of a model with a vocabulary; none for a tower with subwords (None)."""
-    if words is None:
-        return []
-    return [f"It knows {words:,} words; all others are one unknown word."]
+    return [] if words is None else [f"It knows {words:,} words; all others are one unknown word."]
 
 
 def bullets(lines: Iterable[str]) -> str:
     """A Markdown list."""
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|")

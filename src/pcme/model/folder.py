@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Shaped
 from safetensors import SafetensorError, safe_open
@@ -26,13 +27,25 @@ def require_files(root: Path) -> None:
             raise FormatError(f"{root}: not a model folder, {name} is missing. Has training finished?")
 
 
+def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """The JSON in a file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: damaged, got {error}. Restore it from a backup.") from error
+
+
+def parse_recipe(record: Mapping[str, Any], path: Path) -> Recipe:
+    """The recipe in a record of a file."""
+    try:
+        return from_record(record)
+    except PcmeError as error:
+        raise FormatError(f"{path}: its recipe cannot be used, got {error}. Restore it from a backup.") from error
+
+
 def read_recipe(root: Path) -> Recipe:
     """The recipe in a folder."""
-    path = root / RECIPE
-    try:
-        return from_record(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError, PcmeError) as error:
-        raise FormatError(f"{path}: not a recipe, got {error}. Restore it from a backup.") from error
+    return parse_recipe(read_json(root / RECIPE), root / RECIPE)
 
 
 def read_weights(path: Path) -> dict[str, Shaped[Tensor, "..."]]:
@@ -56,9 +69,9 @@ def read_vocab(root: Path, words: int | None) -> Vocab:
 
 def write_weights(path: Path, weights: State, format: str) -> None:  # noqa: A002 - safetensors' name
     """Replace a file of weights atomically."""
-    whole = {name: value.contiguous() for name, value in weights.items()}
+    contiguous = {name: value.contiguous() for name, value in weights.items()}
     with files.replacing(path) as draft:
-        draft.write_bytes(serialised(whole, metadata={"format": format}))
+        draft.write_bytes(serialised(contiguous, metadata={"format": format}))
 
 
 def require_same(root: Path, recipe: Recipe, words: int, weights: State) -> None:

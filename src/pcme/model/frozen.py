@@ -1,7 +1,7 @@
-"""The output of a model's frozen backbone for a dataset's images, computed once and cached.
+"""The output of a model's frozen backbone for a dataset's images, computed once and cached in `$PCME_CACHE`.
 
-A frozen backbone is cached as a whole: its features. Of one whose last blocks learn, the maps below
-them are cached. The cache is in `$PCME_CACHE`.
+A frozen backbone is cached as a whole: its features. Of a backbone whose last blocks learn, the maps below them are
+cached.
 """
 
 import os
@@ -23,9 +23,9 @@ from pcme.nn.backbone import ImageNetwork
 
 def cache_folder() -> Path:
     """The cache of all runs: $PCME_CACHE, or pcme/ in the user's cache folder."""
-    given = os.environ.get("PCME_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given) if given else Path(base) / "pcme"
+    if folder := os.environ.get("PCME_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pcme"
 
 
 def cached_features(
@@ -34,6 +34,7 @@ def cached_features(
     transform: ImageTransform,
     *,
     top: int = 0,
+    ahead: Sequence[int] = (),
     view: int | None = None,
     workers: int = 2,
     problems: Problems | None = None,
@@ -41,47 +42,20 @@ def cached_features(
 ) -> FeatureCache:
     """The output of the backbone without its last `top` blocks, for every image.
 
+    The backbone runs once: its outputs for the larger numbers of blocks in `ahead`, in falling order, are cached too.
     `view` numbers the draw of a random transform. The model is left in evaluation mode.
     """
-    return cached_stages(
-        model, dataset, transform, [top], view=view, workers=workers, problems=problems,
-        progress=progress,
-    )[0]  # fmt: skip
-
-
-def cached_stages(
-    model: Model,
-    dataset: CaptionDataset,
-    transform: ImageTransform,
-    tops: Sequence[int],
-    *,
-    view: int | None = None,
-    workers: int = 2,
-    problems: Problems | None = None,
-    progress: Progress = silent,
-) -> list[FeatureCache]:
-    """`cached_features` for each of `tops`, the largest first, by running the backbone once."""
-    model.images.network.eval()
-    return FeatureCache.open_or_compute(
-        cache_folder() / "features",
-        dataset,
-        transform,
-        _stages(model, tops),
-        view=view,
-        workers=workers,
-        problems=problems,
-        progress=progress,
-    )
-
-
-def _stages(model: Model, tops: Sequence[int]) -> list[Stage]:
-    """The backbone in parts, each of which ends below its last `top` blocks."""
-    network, stages = model.images.network, []
-    for number, top in enumerate(tops):
-        frozen = nn.ModuleList(network.blocks()[:-top]) if top else network
-        encode = partial(_between, network, tops[number - 1], top) if number else partial(_from_pixels, model, top)
+    network, tops = model.images.network.eval(), [*ahead, top]
+    stages = []
+    for before, after in zip([None, *ahead], tops, strict=True):
+        frozen = nn.ModuleList(network.blocks()[:-after]) if after else network
+        first = partial(_from_pixels, model, after)
+        encode = first if before is None else partial(_between, network, before, after)
         stages.append(Stage(digest_of_module(frozen), encode))
-    return stages
+    return FeatureCache.open_or_compute(
+        cache_folder() / "features", dataset, transform, stages, view=view, workers=workers, problems=problems,
+        progress=progress,
+    )[-1]  # fmt: skip
 
 
 def _from_pixels(model: Model, top: int, pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b ..."]:

@@ -18,10 +18,12 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import torch_stream
 from pcme.data.images.transforms import ImageTransform, normalise
 from pcme.data.text.tokens import Tokeniser, Tokens, Vocab
-from pcme.embedding import Embedding, joined
+from pcme.embedding import Embedding
 from pcme.errors import FormatError, PcmeError
-from pcme.model import calibration, folder, origin, pretrained
-from pcme.model.inputs import ImageInput, batches, to_pixels, to_text
+from pcme.model import folder, origin, pretrained
+from pcme.model.calibration import Calibration, calibrations
+from pcme.model.card import Figures
+from pcme.model.inputs import ImageInput, embed_in_batches, to_pixels, to_text
 from pcme.nn import captions as caption_networks
 from pcme.nn import images as image_networks
 from pcme.nn.backbone import Build, Features
@@ -38,8 +40,10 @@ class Model(nn.Module):
 
     `home` is the folder the model was saved in: pretrained weights are then left out, because the model's own follow.
 
-        model = pcme.load("runs/birds") captions = model.encode_captions(["a red bird", "a blue bird"]) images =
-        model.encode_images(["bird.jpg"]) model.similarity(captions, images)  # [2, 1]
+        model = pcme.load("runs/birds")
+        captions = model.encode_captions(["a red bird", "a blue bird"])
+        images = model.encode_images(["bird.jpg"])
+        model.similarity(captions, images)  # [2, 1]
     """
 
     def __init__(
@@ -89,26 +93,25 @@ class Model(nn.Module):
         A tensor of the model's own size is taken as it is; all else goes through `transform`.
         `progress` is called after every batch.
         """
+
+        def embed(batch: Sequence[tuple[int, ImageInput]]) -> Embedding:
+            return self.embed_images(torch.stack([to_pixels(image, n, self.transform) for n, image in batch]))
+
         self.eval()
-        parts: list[Embedding] = []
-        for start, batch in batches(images, batch_size, "images"):
-            pixels = [to_pixels(x, start + n, self.transform) for n, x in enumerate(batch)]
-            parts.append(self.embed_images(torch.stack(pixels)))
-            progress("images", start + len(batch), len(images))
-        return joined(parts)
+        return embed_in_batches(images, "images", batch_size, embed, progress)
 
     @torch.no_grad()
     def encode_captions(
         self, captions: Sequence[str], *, batch_size: int = 256, progress: Progress = silent
     ) -> Embedding:
         """The embeddings of captions; `progress` is called after every batch."""
+
+        def embed(batch: Sequence[tuple[int, str]]) -> Embedding:
+            words = [self.tokeniser.split(to_text(caption, n)) for n, caption in batch]
+            return self.embed_tokens(self.tokeniser.encode_batch(words))
+
         self.eval()
-        parts: list[Embedding] = []
-        for start, batch in batches(captions, batch_size, "captions"):
-            words = [self.tokeniser.split(to_text(x, start + n)) for n, x in enumerate(batch)]
-            parts.append(self.embed_tokens(self.tokeniser.encode_batch(words)))
-            progress("captions", start + len(batch), len(captions))
-        return joined(parts)
+        return embed_in_batches(captions, "captions", batch_size, embed, progress)
 
     def score(self) -> Score:
         """The score the model was trained with, with its learned parameters."""
@@ -132,17 +135,17 @@ class Model(nn.Module):
         return torch.from_numpy(self.confidence.probability(log_p.cpu().numpy())).to(log_p)
 
     @cached_property
-    def confidence(self) -> calibration.Calibration | None:
+    def confidence(self) -> Calibration | None:
         """The `pcme.Confidence` in the folder that the model was loaded from; None without one."""
-        return None if self.home is None else calibration.read(self.home)
+        return None if self.home is None else calibrations.get("confidence").load(self.home)
 
     def features(
         self, inputs: Shaped[Tensor, "b ..."], *, top: int = 0, precision: Precision = nullcontext
     ) -> Float[Tensor, "b s d"]:
         """The image backbone's features, computed in a precision, in float32.
 
-        Inputs are 8-bit pixels [b,3,h,w]; or maps [b,c,h,w], the output of all but the backbone's
-        last `top` blocks; or features [b,s,d], returned as they are.
+        Inputs are 8-bit pixels [b,3,h,w]; or maps [b,c,h,w], the output of all but the backbone's last `top` blocks;
+        or features [b,s,d], returned as they are.
         """
         if inputs.ndim != 4:
             return inputs.to(self.device)
@@ -183,8 +186,7 @@ class Model(nn.Module):
     def save(self, target: str | Path) -> None:
         """Write the model; `pcme.load` gives it back bit for bit."""
         root = self._save_words(target)
-        text = json.dumps(self.recipe.record(), indent=2) + "\n"
-        files.write_text(root / folder.RECIPE, text)
+        files.write_text(root / folder.RECIPE, json.dumps(self.recipe.record(), indent=2) + "\n")
         origin.save(self.origin, root)
         folder.write_weights(root / folder.WEIGHTS, self.state_dict(), "pcme-model-1")
 
@@ -192,19 +194,16 @@ class Model(nn.Module):
         self,
         target: str | Path,
         *,
-        figures: pretrained.Figures | None = None,
+        figures: Figures | None = None,
         license: str = "unknown",  # noqa: A002 - the name it has in a model card
     ) -> None:
         """Write the model in the Hugging Face hub's layout, with a card; see `from_pretrained`.
 
         `figures` are those of `pcme.evaluation.retrieval`, for the card.
         """
-        subwords = self.tokeniser is not self.vocab
+        words = len(self.vocab.words) if self.tokeniser is self.vocab else None
         # First: wrong figures are refused before anything is written.
-        text = pretrained.card(
-            self.recipe, words=None if subwords else len(self.vocab.words), figures=figures or {},
-            license=license, origin=self.origin,
-        )  # fmt: skip
+        text = pretrained.card(self.recipe, words, figures or {}, license, self.origin)
         root = self._save_words(target)
         files.write_text(root / pretrained.CONFIG, pretrained.config(self.recipe, self.origin))
         folder.write_weights(root / pretrained.WEIGHTS, self.state_dict(), "pt")
@@ -215,7 +214,7 @@ class Model(nn.Module):
         """The model in a local folder that `save_pretrained` wrote, bit for bit."""
         root = Path(source)
         recipe, came_from = pretrained.read(root)
-        return _assembled(root, recipe, pretrained.WEIGHTS, came_from)
+        return _assemble(root, recipe, pretrained.WEIGHTS, came_from)
 
     def _save_words(self, target: str | Path) -> Path:
         root = files.ensure_folder(target, "the model's folder")
@@ -231,15 +230,10 @@ def load(source: str | Path) -> Model:
     if not (root / folder.RECIPE).exists() and (root / pretrained.CONFIG).is_file():
         return Model.from_pretrained(root)
     folder.require_files(root)
-    return _assembled(root, folder.read_recipe(root), folder.WEIGHTS, origin.load(root))
+    return _assemble(root, folder.read_recipe(root), folder.WEIGHTS, origin.load(root))
 
 
-def verify(root: Path, like: Model) -> None:
-    """Refuse a folder of which `load` would not give a model built like this one."""
-    folder.require_same(root, like.recipe, len(like.vocab), like.state_dict())
-
-
-def _assembled(root: Path, recipe: Recipe, file: str, came_from: origin.Origin | None) -> Model:
+def _assemble(root: Path, recipe: Recipe, file: str, came_from: origin.Origin | None) -> Model:
     """The model of a recipe with the vocabulary and the weights of a folder."""
     weights = folder.read_weights(root / file)
     words = weights.get("captions.words.words.weight")  # none in a model whose captions are vectors
@@ -252,8 +246,8 @@ def _assembled(root: Path, recipe: Recipe, file: str, came_from: origin.Origin |
         if isinstance(error.__cause__, ImportError):
             raise  # the files are well: a package is missing, and the error names it
         raise FormatError(
-            f"{root / file}: does not fit the recipe (recipe.json, config.json) beside it, got "
-            f"{error}. Take both from one run."
+            f"{root / file}: does not fit the recipe (recipe.json, config.json) beside it, got {error}. "
+            "Take both from one run."
         ) from error
     model.origin = came_from
     return model.eval()

@@ -1,53 +1,47 @@
-"""Where the weights of an imported model come from; it goes with the model into every folder."""
+"""The origin of an imported model's weights; it goes with the model into every folder."""
 
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from pcme.core import files
 from pcme.errors import FormatError
+from pcme.model.folder import read_json
 
 FILE = "origin.json"
 DEEPEST = 4
-_NAME = re.compile(r"[\w.@-]{1,80}", re.ASCII)
+_NAME = re.compile(r"^[A-Za-z0-9_.@-]{1,80}$")
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(BaseModel):
     """The authors' file: its name and digest, the epoch and the scores that it states."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     file: str
     sha256: str
     dataset: str
     epoch: int | None = None
-    scores: Mapping[str, float] = field(default_factory=dict)
-
-    def record(self) -> dict[str, Any]:
-        """The origin as JSON has it."""
-        return asdict(self)
+    scores: dict[Annotated[str, Field(pattern=_NAME.pattern)], FiniteFloat] = {}
 
 
-def parsed(record: object, where: str) -> Origin:
-    """The origin in a record; a FormatError for anything else."""
+def parse_origin(record: object, path: Path) -> Origin:
+    """The origin in a record of a file."""
     try:
-        if not isinstance(record, dict):
-            raise TypeError(f"it is a {type(record).__name__}")
-        origin = Origin(**record)
-        texts = (origin.file, origin.sha256, origin.dataset)
-        if not all(type(text) is str for text in texts) or type(origin.epoch) not in (
-            int, type(None),
-        ):  # fmt: skip
-            raise TypeError("file, sha256 and dataset are text, epoch is a whole number")
-        if dict(stated(origin.scores)) != origin.scores:
-            raise TypeError("scores are finite numbers with plain names")
-    except TypeError as error:
-        raise FormatError(f"{where}: not the origin of a model, got {error}. Restore it from a backup.") from error
-    return origin
+        return Origin.model_validate(record)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = fault["loc"][0] if fault["loc"] else "it"
+        raise FormatError(
+            f"{path}: not the origin of a model, {key}: {fault['msg']}, got {fault['input']!r:.60}. "
+            "Restore it from a backup."
+        ) from error
 
 
 def stated(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
@@ -69,16 +63,10 @@ def save(origin: Origin | None, folder: Path) -> None:
     if origin is None:
         path.unlink(missing_ok=True)
     else:
-        files.write_text(path, json.dumps(origin.record(), indent=2) + "\n")
+        files.write_text(path, json.dumps(origin.model_dump(), indent=2) + "\n")
 
 
 def load(folder: Path) -> Origin | None:
     """The origin in a model's folder; None for a model that was trained here."""
     path = folder / FILE
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: damaged, got {error}. Restore it from a backup.") from error
-    return parsed(record, str(path))
+    return parse_origin(read_json(path), path) if path.exists() else None

@@ -1,7 +1,7 @@
 """The allocator of a CPU run: memory that a step frees is kept for the next one.
 
-A step allocates the same large tensors as the one before. By default glibc gives them back to the
-kernel when they are freed, and the kernel clears every page of them again.
+A step allocates the same large tensors as the one before. By default glibc gives them back to the kernel when they are
+freed, and the kernel clears every page of them again.
 """
 
 import ctypes
@@ -20,17 +20,16 @@ USUAL = 32 << 20
 def keep_freed() -> Iterator[bool]:
     """Within the `with` block the process keeps memory that it frees; then it is given back.
 
-    The setting is one of the whole process. glibc cannot be asked for the former one, so afterwards
-    it is the largest that glibc chooses itself. False where the C library has no such setting.
+    The setting is one of the whole process. glibc does not tell the former one, so afterwards it is the largest that
+    glibc chooses itself. False where the C library has no such setting.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if getattr(library, "mallopt", None) is None:
+    if library is None or not hasattr(library, "mallopt"):
         yield False
         return
-    assert library is not None, "just asked"
-    kept = library.mallopt(MMAP_THRESHOLD, LARGEST) and library.mallopt(TRIM_THRESHOLD, LARGEST)
+    accepted = library.mallopt(MMAP_THRESHOLD, LARGEST) and library.mallopt(TRIM_THRESHOLD, LARGEST)
     try:
-        yield bool(kept)
+        yield bool(accepted)
     finally:
         library.mallopt(MMAP_THRESHOLD, USUAL)
         library.mallopt(TRIM_THRESHOLD, 2 * USUAL)

@@ -7,9 +7,9 @@
         state.json, …           records
         manifest.json           written last: format, step, size and SHA-256 of every other file
 
-A checkpoint is written under a hidden name, made durable, and only then renamed: whoever sees the
-name sees all of it. Damage by the disk is found by size and digest, and the checkpoint passed over.
-A step saved again is `step-00001234-1`, and so on, so that there is no moment without either.
+A checkpoint is written under a hidden name, made durable, and only then renamed: whoever sees the name sees all of it.
+Damage by the disk is found by size and digest, and the checkpoint passed over. A step saved again is
+`step-00001234-1`, and so on, so that there is no moment without either.
 """
 
 import hashlib
@@ -35,14 +35,13 @@ from pcme.errors import ConfigError, FormatError
 FORMAT_VERSION = 1
 Packed = dict[str, Shaped[Tensor, "..."]]
 Tensors = Mapping[str, Shaped[Tensor, "..."]]
-Records = Mapping[str, object]
 _NAME = re.compile(r"step-(\d{8,})(?:-(\d+))?")
 _PART = re.compile(r"(?!manifest$)[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was found whole, and what is wrong with each newer one that was not."""
+    """A checkpoint that is whole, and the faults of each newer one that is not."""
 
     folder: Path
     step: int
@@ -61,15 +60,14 @@ class Checkpoint:
 
     def _read(self, file: str) -> bytes:
         if file not in self.digests:
-            known = ", ".join(sorted(self.digests)) or "nothing"
-            raise FormatError(f"{self.folder}: no {file}, got {known}. Ask for one of these.")
+            raise FormatError(f"{self.folder}: no {file}, got {', '.join(sorted(self.digests)) or 'nothing'}.")
         try:
             return _contents(self.folder / file, self.digests[file])
         except (OSError, ValueError) as error:
             raise FormatError(f"{self.folder}: has changed, got {error}. Look again.") from error
 
 
-def save(folder: Path, step: int, tensors: Mapping[str, Tensors], records: Records, keep: int = 2) -> Path:
+def save(folder: Path, step: int, tensors: Mapping[str, Tensors], records: Mapping[str, object], keep: int = 2) -> Path:
     """The new checkpoint of a step in the folder of a run's checkpoints; the `keep` newest stay.
 
     When it fails or is interrupted, the checkpoints that were there before are untouched.
@@ -82,11 +80,11 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensors], records: Recor
         if not folder.is_dir():
             folder.mkdir(parents=True)
             sync(folder.parent)
-        final = _written(folder, step, _files(tensors, records))
+        final = _write(folder, step, _files(tensors, records))
     except (OSError, SafetensorError) as error:
         raise FormatError(
-            f"{folder}: the checkpoint of step {step} cannot be written, got {error}. Make room or "
-            "check the folder, then resume: the checkpoints before it are untouched."
+            f"{folder}: the checkpoint of step {step} cannot be written, got {error}. Make room or check the folder, "
+            "then resume: the checkpoints before it are untouched."
         ) from error
     _prune(folder, final, keep)
     return final
@@ -100,18 +98,18 @@ def newest(folder: Path) -> Checkpoint | None:
     while True:
         listed, notes = _listed(folder), list[str]()
         for path in listed:
-            found = _examined(path)
-            if isinstance(found, Checkpoint):
-                return replace(found, passed_over=tuple(notes))
+            outcome = _examine(path)
+            if isinstance(outcome, Checkpoint):
+                return replace(outcome, passed_over=tuple(notes))
             if path.exists():
-                notes.append(found)
+                notes.append(outcome)
         if _listed(folder) == listed:
             return None
 
 
 def damaged(folder: Path) -> tuple[str, ...]:
     """The faults of the checkpoints that are not whole, newest first."""
-    return tuple(note for note in map(_examined, _listed(folder)) if isinstance(note, str))
+    return tuple(outcome for outcome in map(_examine, _listed(folder)) if isinstance(outcome, str))
 
 
 def last_good(folder: Path) -> str:
@@ -148,23 +146,20 @@ def unflatten_optimiser(tensors: Tensors, record: object) -> dict[str, Any]:
         raise FormatError(f"not the state of an optimiser, got {error!r}. Save it again.") from error
 
 
-def _files(tensors: Mapping[str, Tensors], records: Records) -> Iterator[tuple[str, bytes]]:
+def _files(tensors: Mapping[str, Tensors], records: Mapping[str, object]) -> Iterator[tuple[str, bytes]]:
     """(name, contents) of each file, one in memory at a time."""
     for name, part in tensors.items():
         # Copies: safetensors takes neither memory that is shared nor memory with gaps.
         alone = {key: t.detach().cpu().contiguous().clone() for key, t in part.items()}
         yield f"{name}.safetensors", safetensors.torch.save(alone, {"format": "pt"})
     for name, record in records.items():
-        yield f"{name}.json", _json(name, record)
-
-
-def _json(name: str, record: object) -> bytes:
-    try:
-        if _has_odd_keys(record):
-            raise TypeError("it has keys that are not text")
-        return json.dumps(record).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f'record "{name}": not JSON, got {error}. Convert it first.') from error
+        try:
+            if _has_odd_keys(record):
+                raise TypeError("it has keys that are not text")
+            text = json.dumps(record)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise FormatError(f'record "{name}": not JSON, got {error}. Convert it first.') from error
+        yield f"{name}.json", text.encode()
 
 
 def _has_odd_keys(value: object) -> bool:
@@ -174,18 +169,20 @@ def _has_odd_keys(value: object) -> bool:
     return isinstance(value, list | tuple) and any(map(_has_odd_keys, value))
 
 
-def _written(folder: Path, step: int, files: Iterator[tuple[str, bytes]]) -> Path:
+def _write(folder: Path, step: int, files: Iterator[tuple[str, bytes]]) -> Path:
     draft = hidden(folder / f"step-{step:08d}")
     try:
         draft.mkdir()
-        seen = {}
+        entries = {}
         for file, data in files:
             write_new(draft / file, data)
-            seen[file] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        manifest = {"format_version": FORMAT_VERSION, "step": step, "files": seen}
+            entries[file] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        manifest = {"format_version": FORMAT_VERSION, "step": step, "files": entries}
         write_new(draft / "manifest.json", json.dumps(manifest).encode())
         sync(draft)
-        final = _free(folder, step)
+        # A name that sorts after all others of the same step.
+        last = max((again for saved, again in map(_order, _listed(folder)) if saved == step), default=None)
+        final = folder / (f"step-{step:08d}" + ("" if last is None else f"-{last + 1}"))
         os.replace(draft, final)
         sync(folder)
     except BaseException:
@@ -194,19 +191,13 @@ def _written(folder: Path, step: int, files: Iterator[tuple[str, bytes]]) -> Pat
     return final
 
 
-def _free(folder: Path, step: int) -> Path:
-    """A name that places a checkpoint after all others of the same step."""
-    last = max((again for of, again in map(_place, _listed(folder)) if of == step), default=None)
-    return folder / (f"step-{step:08d}" + ("" if last is None else f"-{last + 1}"))
-
-
 def _listed(folder: Path) -> list[Path]:
     """The checkpoints, newest first, whole or not."""
     names = os.listdir(folder) if folder.is_dir() else []
-    return sorted((folder / n for n in names if _NAME.fullmatch(n)), key=_place, reverse=True)
+    return sorted((folder / n for n in names if _NAME.fullmatch(n)), key=_order, reverse=True)
 
 
-def _place(path: Path) -> tuple[int, int]:
+def _order(path: Path) -> tuple[int, int]:
     """(step, how many times it had been saved before)."""
     step, _, again = path.name.removeprefix("step-").partition("-")
     return int(step), int(again or 0)
@@ -215,23 +206,23 @@ def _place(path: Path) -> tuple[int, int]:
 def _prune(folder: Path, final: Path, keep: int) -> None:
     """Remove others of the new checkpoint's step, and all that `keep` whole ones have followed."""
     whole = 1
-    for path in [path for path in _listed(folder) if _place(path) < _place(final)]:
-        if _place(path)[0] == _place(final)[0] or whole == keep:
+    for path in [path for path in _listed(folder) if _order(path) < _order(final)]:
+        if _order(path)[0] == _order(final)[0] or whole == keep:
             trash = hidden(path)
             with suppress(OSError):  # it stays: no reason to fail after all was saved
                 os.replace(path, trash)  # at once: half a checkpoint is never seen
                 shutil.rmtree(trash, ignore_errors=True)
         else:
-            whole += isinstance(_examined(path, hashed=False), Checkpoint)
+            whole += isinstance(_examine(path, hashed=False), Checkpoint)
 
 
-def _examined(path: Path, *, hashed: bool = True) -> Checkpoint | str:
-    """The checkpoint in a folder, or what is wrong with it as far as sizes, or digests, tell."""
+def _examine(path: Path, *, hashed: bool = True) -> Checkpoint | str:
+    """The checkpoint in a folder, or its fault, as far as sizes, or digests, tell."""
     try:
         manifest = json.loads((path / "manifest.json").read_bytes())
         if (version := manifest["format_version"]) != FORMAT_VERSION:
             raise ValueError(f"its format is {version!r}, not {FORMAT_VERSION}")
-        if (step := manifest["step"]) != _place(path)[0]:
+        if (step := manifest["step"]) != _order(path)[0]:
             raise ValueError(f"its manifest is of step {step!r}")
         for file, entry in manifest["files"].items():
             if (size := (path / file).stat().st_size) != entry["size"]:

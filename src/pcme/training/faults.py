@@ -1,7 +1,4 @@
-"""Faults: external failures with a remedy, a full disk and too little memory.
-
-The message says where, at which step, and from which checkpoint to resume.
-"""
+"""Faults: external failures with a remedy, a full disk and too little memory."""
 
 import errno
 from collections.abc import Iterator
@@ -20,15 +17,18 @@ _MEMORY_TEXTS = ("can't allocate memory", "not enough memory", "out of memory")
 
 @contextmanager
 def explain_faults(run: Run) -> Iterator[None]:
-    """Within the `with` block, a full disk and too little memory become errors with a remedy."""
+    """Within the `with` block, a full disk and too little memory become errors with a remedy.
+
+    The message says where, at which step, and from which checkpoint to resume.
+    """
     try:
         yield
     except Exception as error:
         last = checkpoint.last_good(run.checkpoints)
         if (cause := _full_disk(error)) is not None:
             raise FormatError(
-                f"{run.folder}: the disk is full at step {run.position.total}, got {cause}. Make "
-                f"room, then continue with --resume; {last}."
+                f"{run.folder}: the disk is full at step {run.position.total}, got {cause}. Make room, then continue "
+                f"with --resume; {last}."
             ) from error
         if _out_of_memory(error):
             raise ConfigError(f"{_memory(run, error)}; {last}.") from error
@@ -41,24 +41,22 @@ def _memory(run: Run, error: Exception) -> str:
     pairs = len(run.sampler.epoch(0)[0])
     reason = str(error).partition("\n")[0] or type(error).__name__
     return (
-        f"out of memory at step {run.position.total}, got {reason}. A batch has {pairs} pairs with "
-        f"images of {size} pixels per side. Lower sampling.{key} or augment.size and start a new "
-        "run, or --resume where there is more memory"
+        f"out of memory at step {run.position.total}, got {reason}. A batch has {pairs} pairs with images of {size} "
+        f"pixels per side. Lower sampling.{key} or augment.size and start a new run, or --resume where there is more "
+        "memory"
     )
 
 
 def _full_disk(error: BaseException | None) -> BaseException | None:
     """The error or cause that says that the disk, or a quota, is full."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in _FULL:
-            return error
-        if any(text in str(error) for text in _FULL_TEXTS):
+        by_number = isinstance(error, OSError) and error.errno in _FULL
+        if by_number or any(text in str(error) for text in _FULL_TEXTS):
             return error
         error = error.__cause__
     return None
 
 
 def _out_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in _MEMORY_TEXTS)
+    by_text = isinstance(error, RuntimeError) and any(text in str(error) for text in _MEMORY_TEXTS)
+    return by_text or isinstance(error, MemoryError | torch.OutOfMemoryError)

@@ -11,19 +11,18 @@ from types import FrameType
 def defer_interrupts() -> Iterator[Callable[[], None]]:
     """A function to call between steps: it raises the KeyboardInterrupt that came before.
 
-    A second Ctrl-C within the `with` block does not wait. In another thread than the main one, and
-    where somebody else handles Ctrl-C, everything stays as it is.
+    A second Ctrl-C within the `with` block does not wait. In another thread than the main one, and where somebody else
+    handles Ctrl-C, everything stays as it is.
     """
-    asked = False
+    interrupted = False
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
+        nonlocal interrupted
+        check()
+        interrupted = True
 
     def check() -> None:
-        if asked:
+        if interrupted:
             raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()

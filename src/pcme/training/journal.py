@@ -1,4 +1,4 @@
-"""Journal: the values of every step, in metrics.jsonl and for TensorBoard.
+"""Journal: the values of every step, in metrics.jsonl and for TensorBoard, where `tensorboard` is installed.
 
 Both hold the same values. On resuming, entries after the checkpoint are dropped: they are written again.
 """
@@ -8,8 +8,18 @@ import shutil
 import time
 from collections.abc import Mapping
 
-from pcme.training.events import Events
-from pcme.training.runs import Figures, Reporter, Run
+from pcme.training.runs import Run
+
+
+def begin(run: Run) -> None:
+    """Open one more event file, or report why there is none."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        run.reporter.note("no event files for TensorBoard: it is not installed (pip install 'pcme[tensorboard]')")
+        return
+    # TensorBoard drops what older files say of the steps from here on.
+    run.events = SummaryWriter(str(run.folder / "tensorboard"), purge_step=run.position.total + 1)
 
 
 def log(run: Run, values: Mapping[str, float]) -> None:
@@ -19,23 +29,12 @@ def log(run: Run, values: Mapping[str, float]) -> None:
         file.write(json.dumps({"step": step, "time": now, **values}) + "\n")
         run.position.logged = file.tell()
     if run.events is not None:
-        run.events.add(step, now, values)
-
-
-def flat(figures: Figures) -> dict[str, float]:
-    """A validation's figures under the names of the journal: "val/i2t/recall@1"."""
-    return {f"val/{way}/{name}": v for way, part in figures.items() for name, v in part.items()}
-
-
-def begin(run: Run, reporter: Reporter) -> None:
-    """Open the event files, or report why there are none."""
-    run.events = Events(run.folder / "tensorboard", after=run.position.total)
-    if run.events.missing:
-        reporter.note("no event files for TensorBoard: it is not installed (pip install 'pcme[tensorboard]')")
+        for name, value in values.items():
+            run.events.add_scalar(name, value, step, walltime=now)
 
 
 def end(run: Run) -> None:
-    """Close the event files."""
+    """Close the event file."""
     if run.events is not None:
         run.events.close()
 

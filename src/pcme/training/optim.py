@@ -10,7 +10,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -35,8 +35,8 @@ class AdamP(torch.optim.Optimizer):
     of Adam's step along w is removed, and the weight decay, which elsewhere undoes the lengthening, is multiplied by
     `wd_ratio`. Parameters of fewer than two axes take Adam's step. Weight decay is decoupled.
 
-    Relation: Heo et al., "AdamP: Slowing Down the Slowdown for Momentum Optimizers on
-    Scale-invariant Weights", ICLR 2021; the same numbers as its package `adamp`, to rounding.
+    Relation: Heo et al., "AdamP: Slowing Down the Slowdown for Momentum Optimizers on Scale-invariant Weights", ICLR
+    2021; the same numbers as its package `adamp`, to rounding.
     """
 
     def __init__(
@@ -50,8 +50,7 @@ class AdamP(torch.optim.Optimizer):
         wd_ratio: float = 0.1,
         nesterov: bool = False,
     ) -> None:
-        amounts = {"lr": lr, "eps": eps, "weight_decay": weight_decay}
-        amounts |= {"delta": delta, "wd_ratio": wd_ratio}
+        amounts = {"lr": lr, "eps": eps, "weight_decay": weight_decay, "delta": delta, "wd_ratio": wd_ratio}
         for name, value in amounts.items():
             if not 0 <= value < math.inf:
                 raise ConfigError(f"AdamP: {name} must be finite and at least 0, got {value}.")
@@ -59,14 +58,8 @@ class AdamP(torch.optim.Optimizer):
             raise ConfigError(f"AdamP: both betas must be from 0 to below 1, got {betas}.")
         super().__init__(params, {**amounts, "betas": tuple(betas), "nesterov": nesterov})
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """The closure's loss, after one step along the gradients; None without a closure."""
         loss = None
         if closure is not None:
@@ -87,8 +80,8 @@ class AdamP(torch.optim.Optimizer):
         """The state of a parameter, made when it is missing, with one more step in it."""
         if gradient.is_sparse or p.is_complex():
             raise ConfigError(
-                f"AdamP needs dense gradients of real numbers, got those of a {p.dtype} parameter "
-                f"{list(p.shape)}. Use nn.Embedding(sparse=False)."
+                f"AdamP needs dense gradients of real numbers, got those of a {p.dtype} parameter {list(p.shape)}. "
+                "Use nn.Embedding(sparse=False)."
             )
         state: Options = self.state[p]
         if not state:
@@ -97,31 +90,29 @@ class AdamP(torch.optim.Optimizer):
         return state
 
 
-def cosine_with_warmup(step: int, *, total: int, warmup: int, floor: float = 0.0) -> float:
+def cosine_with_warmup(step: int, *, total: int, warmup: int) -> float:
     """The factor on the learning rate at a step, counted from 0: a line up, then half a cosine.
 
-    (step + 1) / warmup before step `warmup`; then floor + (1 − floor) (1 + cos πt) / 2, t going
-    from 0 at step `warmup` to 1 at step `total`, the first that is not made; `floor` ever after.
+    (step + 1) / warmup before step `warmup`; then (1 + cos πt) / 2, with t from 0 at step `warmup` to 1 at step
+    `total`, the first that is not made; 0 ever after.
 
     >>> [round(cosine_with_warmup(step, total=6, warmup=2), 3) for step in range(7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
     """
-    if not (step >= 0 and 0 <= warmup <= total and 0 <= floor <= 1):
+    if not (step >= 0 and 0 <= warmup <= total):
         raise ConfigError(
-            "a schedule needs step ≥ 0, 0 ≤ warmup ≤ total and 0 ≤ floor ≤ 1, got "
-            f"step={step}, warmup={warmup}, total={total}, floor={floor}."
+            f"a schedule needs step ≥ 0 and 0 ≤ warmup ≤ total, got step={step}, warmup={warmup}, total={total}."
         )
     if step < warmup:
         return (step + 1) / warmup
     if step >= total:
-        return floor
-    fallen = (step - warmup) / (total - warmup)
-    return floor + (1 - floor) * (1 + math.cos(math.pi * fallen)) / 2
+        return 0.0
+    return (1 + math.cos(math.pi * ((step - warmup) / (total - warmup)))) / 2
 
 
 @torch.no_grad()
 def clip_gradients(params: Iterable[Tensor], limit: float) -> Float[Tensor, ""]:
-    """The norm of all gradients together, which are then scaled, in place, to at most `limit`.
+    """Scale all gradients together, in place, to a norm of at most `limit`; return their norm before.
 
     A norm that is not finite leaves the gradients as they are: look at it before the step.
     """
@@ -138,8 +129,8 @@ def clip_gradients(params: Iterable[Tensor], limit: float) -> Float[Tensor, ""]:
 class ExponentialAverage:
     """The mean of a module's parameters over the updates, each weighing `decay` times the next.
 
-    Σ decay^(n−i) wᵢ / Σ decay^(n−i) over the updates i = 1 … n; what the weights were before the
-    first update has no part in it. Buffers are those of the last update.
+    Σ decay^(n−i) wᵢ / Σ decay^(n−i) over the updates i = 1 … n; the weights before the first update have no part in it.
+    Buffers are those of the last update.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> average = ExponentialAverage(layer, decay=0.5)
@@ -174,14 +165,14 @@ class ExponentialAverage:
     @contextmanager
     def apply_to(self, module: nn.Module) -> Iterator[None]:
         """Give the module the average within a `with` block, then its own weights, bit for bit."""
-        own = _parameters(module) | dict(module.named_buffers())
-        average = _in_order(self._means | self._buffers, like=own)
-        before = [tensor.clone() for tensor in own.values()]
+        present = _parameters(module) | dict(module.named_buffers())
+        average = _in_order(self._means | self._buffers, like=present)
+        before = [tensor.clone() for tensor in present.values()]
         try:
-            _copy(own.values(), average)
+            _copy(present.values(), average)
             yield
         finally:
-            _copy(own.values(), before)
+            _copy(present.values(), before)
 
     def state(self) -> dict[str, Shaped[Tensor, "..."]]:
         """The average as tensors by name, not copied."""
@@ -191,9 +182,9 @@ class ExponentialAverage:
 
     def load(self, state: Named) -> None:
         """Resume, bit for bit, from the `state` of a module built alike."""
-        own = self.state()
-        _copy(own.values(), _in_order(state, like=own))
-        self._updates = int(own["updates"])
+        current = self.state()
+        _copy(current.values(), _in_order(state, like=current))
+        self._updates = int(current["updates"])
 
 
 def _step_flat(moved: Sequence[Moved], group: Options) -> None:
@@ -244,9 +235,7 @@ def _rates(step: int, group: Options) -> tuple[float, float]:
     return group["lr"] * root / (1 - beta1**step), group["eps"] * root
 
 
-def _length_if_invariant(
-    weight: Weight, gradient: Weight, group: Options
-) -> Float[Tensor, " n"] | Float[Tensor, " 1"] | None:
+def _length_if_invariant(weight: Weight, gradient: Weight, group: Options) -> Float[Tensor, " m"] | None:
     """The lengths of the rows, or of the whole, if orthogonal to the gradient; None otherwise."""
     rows, slopes, eps = weight.flatten(1), gradient.flatten(1), group["eps"]
     dots: Float[Tensor, " n"] = torch.linalg.vecdot(rows, slopes)
@@ -261,7 +250,7 @@ def _length_if_invariant(
     return None
 
 
-def _remove_radial(direction: Weight, weight: Weight, length: Float[Tensor, " n"] | Float[Tensor, " 1"]) -> None:
+def _remove_radial(direction: Weight, weight: Weight, length: Float[Tensor, " m"]) -> None:
     """Take from a direction its part along each row of the weight, or along the whole, in place."""
     along = torch.linalg.vecdot(weight.flatten(1), direction.flatten(1))
     if len(length) == 1:
@@ -281,11 +270,11 @@ def _wide(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
 def _in_order(tensors: Named, *, like: Named) -> list[Shaped[Tensor, "..."]]:
     """The tensors in the order of others, which must have the same names and shapes."""
-    given, needed = ({(k, tuple(t.shape)) for k, t in side.items()} for side in (tensors, like))
-    if differing := sorted({name for name, _ in given ^ needed}):
+    shapes, needed = ({(k, tuple(t.shape)) for k, t in side.items()} for side in (tensors, like))
+    if differing := sorted({name for name, _ in shapes ^ needed}):
         raise ShapeError(
-            "an average fits only modules built like the one it was made for, got one that differs "
-            f"in {len(differing)} tensors, first {differing[0]}. Build it from the same settings."
+            "an average fits only modules built like the one it was made for, got one that differs in "
+            f"{len(differing)} tensors, first {differing[0]}. Build it from the same settings."
         )
     return [tensors[name] for name in like]
 

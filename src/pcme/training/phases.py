@@ -17,25 +17,28 @@ def trained_groups(model: Model, probe: nn.Linear | None, phase: Phase, *, words
 
     All others need no gradient. `words` says whether word vectors are trained.
     """
+    groups: dict[float, list[nn.Parameter]] = {}
     if phase.task == "labels":
         assert probe is not None, "made with the run"
         model.requires_grad_(False)
         model.images.network.requires_grad_(True)
-        chosen = [*model.images.network.parameters(), *probe.parameters()]
-        return [{"params": chosen, "factor": 1.0, "weight_decay": phase.weight_decay}]
-    _thaw(model, phase, words=words)
-    groups: dict[float, list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            groups.setdefault(_factor(name, phase), []).append(parameter)
+        groups[1.0] = [*model.images.network.parameters(), *probe.parameters()]
+    else:
+        model.requires_grad_(True)
+        for module in _frozen(model, phase):
+            module.requires_grad_(False)
+        for vectors in model.captions.words.word_vectors():
+            vectors.requires_grad_(words)
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                groups.setdefault(_factor(name, phase), []).append(parameter)
     if not groups:
         raise ConfigError(
-            'nothing of the model learns: with means="given" and frozen backbones σ does, and the '
-            f'method "{model.recipe.method.kind}" has none. Set means="learned", or another method.'
+            'nothing of the model learns: with means="given" and frozen backbones σ does, and the method '
+            f'"{model.recipe.method.kind}" has none. Set means="learned", or another method.'
         )
-    return [
-        {"params": params, "factor": factor, "weight_decay": phase.weight_decay} for factor, params in groups.items()
-    ]
+    decay = phase.weight_decay
+    return [{"params": params, "factor": factor, "weight_decay": decay} for factor, params in groups.items()]
 
 
 def set_mode(model: Model, phase: Phase) -> None:
@@ -46,25 +49,20 @@ def set_mode(model: Model, phase: Phase) -> None:
             module.eval()
 
 
-def _thaw(model: Model, phase: Phase, *, words: bool) -> None:
-    model.requires_grad_(True)
-    for module in _frozen(model, phase):
-        module.requires_grad_(False)
-    for vectors in model.captions.words.word_vectors():
-        vectors.requires_grad_(words)
+def learning_blocks(phase: Phase) -> int:
+    """The number of last blocks that learn, in a phase that freezes the others; 0 in other phases."""
+    return phase.backbone if isinstance(phase.backbone, int) else 0
 
 
 def _frozen(model: Model, phase: Phase) -> list[nn.Module]:
-    """The parts that do not learn: the image backbone, or all but its last blocks, or none of it;
-    and the parts of a caption network that never do.
-    """
-    always = list(model.captions.words.frozen())
+    """The frozen part of the image backbone, and the parts of a caption network that never learn."""
+    network, never = model.images.network, list(model.captions.words.frozen())
     if phase.backbone == "frozen":
-        return [model.images.network, *always]
+        return [network, *never]
     if phase.backbone == "all":
-        return always
-    blocks = list(model.images.network.blocks())
-    return [*blocks[: max(0, len(blocks) - phase.backbone)], *always]
+        return never
+    blocks = list(network.blocks())
+    return [*blocks[: max(0, len(blocks) - phase.backbone)], *never]
 
 
 def _factor(name: str, phase: Phase) -> float:

@@ -1,12 +1,10 @@
 """Precision: the encoders' products in 16 bits, losses and weights in 32.
 
-Weights, optimiser, embeddings and losses stay in single precision, and so do the heads but for the
-attention's weights. Within `narrow` torch's autocast runs the other matrix products, those of the
-backbones, and convolutions in 16 bits. bfloat16 has the range of float32 and needs nothing else;
-float16 does not, so that its gradients are scaled up before they can vanish.
+Weights, optimiser, embeddings and losses stay in single precision, and so do the heads but for the attention's weights.
+Within `narrow` torch's autocast runs the other matrix products, those of the backbones, and convolutions in 16 bits.
+bfloat16 has the range of float32 and needs nothing else; gradients of float16 are scaled up before they can vanish.
 """
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -21,6 +19,8 @@ from pcme.errors import ConfigError
 class Precision:
     """How a run computes: "float32", "bfloat16" or "float16", on a device.
 
+    `scaler` scales the gradients of float16; of the others it does nothing and has no state.
+
     >>> with Precision("bfloat16", torch.device("cpu")).narrow():
     ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
     torch.bfloat16
@@ -32,7 +32,7 @@ class Precision:
                 f"precision=float16 needs a CUDA device, got {device}. Use precision=bfloat16, which runs anywhere."
             )
         self.name, self.device = name, device
-        self._scaler = GradScaler(device.type) if name == "float16" else None
+        self.scaler = GradScaler(device.type, enabled=name == "float16")
 
     def narrow(self) -> AbstractContextManager[object]:
         """A `with` block for the encoders."""
@@ -42,22 +42,5 @@ class Precision:
 
     def backward(self, loss: Float[Tensor, ""], optimiser: Optimizer) -> None:
         """The gradients of a loss, in their true size."""
-        if self._scaler is None:
-            loss.backward()
-            return
-        self._scaler.scale(loss).backward()
-        self._scaler.unscale_(optimiser)
-
-    def update_scale(self) -> None:
-        """Adapt the scale after a step, or after one left out because its gradients overflowed."""
-        if self._scaler is not None:
-            self._scaler.update()
-
-    def state(self) -> dict[str, float]:
-        """The state to save, for JSON."""
-        return {} if self._scaler is None else dict(self._scaler.state_dict())
-
-    def load(self, state: Mapping[str, float]) -> None:
-        """Restore the state."""
-        if self._scaler is not None:
-            self._scaler.load_state_dict(dict(state))
+        self.scaler.scale(loss).backward()
+        self.scaler.unscale_(optimiser)

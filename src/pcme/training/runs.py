@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -16,12 +17,9 @@ from pcme.data.loading.samplers import OnePerClass, Sampler, ShuffledPairs
 from pcme.data.problems import Problems
 from pcme.model import Model
 from pcme.model.card import Figures
-from pcme.recipes.schema import Recipe
-from pcme.training.events import Events
+from pcme.recipes.schema import Phase, Recipe
 from pcme.training.optim import ExponentialAverage
 from pcme.training.precision import Precision
-
-__all__ = ["Figures", "Position", "Reporter", "Run"]
 
 CHECKPOINTS = "checkpoints"
 
@@ -74,14 +72,21 @@ class Run:
     val_set: CaptionDataset
     problems: Problems
     precision: Precision
-    workers: int = 2
-    position: Position = field(default_factory=Position)
-    average: ExponentialAverage | None = None
-    probe: nn.Linear | None = None
+    average: ExponentialAverage | None
+    probe: nn.Linear | None
     """Names the labels from the backbone's features, for phases whose task that is."""
-    events: Events | None = None
+    workers: int
+    reporter: Reporter
+    position: Position = field(default_factory=Position)
+    events: Any = None
+    """TensorBoard's SummaryWriter, where it is installed."""
     within_step: bool = False
     """Whether a step is under way, so that the weights are neither the old nor the new ones."""
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that is trained."""
+        return self.recipe.phases[self.position.phase]
 
     @property
     def checkpoints(self) -> Path:
@@ -100,9 +105,8 @@ class Run:
         if sampling.kind == "pairs":
             size = min(sampling.batch_size, len(self.train_set.images))
             return ShuffledPairs(self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True)
-        return OnePerClass(
-            self.train_set, seed=seed, classes_per_batch=sampling.classes_per_batch, afresh=sampling.afresh
-        )
+        classes = sampling.classes_per_batch
+        return OnePerClass(self.train_set, seed=seed, classes_per_batch=classes, afresh=sampling.afresh)
 
     @cached_property
     def trained_on(self) -> dict[str, str | int]:

@@ -5,17 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Shaped
-from torch import Tensor
-
 from pcme.core import files
 from pcme.errors import ConfigError, FormatError
-from pcme.model import verify
+from pcme.model.folder import require_same
 from pcme.recipes import difference
 from pcme.recipes.schema import from_record
 from pcme.training import checkpoint, journal
 from pcme.training.optim import AdamP
-from pcme.training.runs import CHECKPOINTS, Position, Reporter, Run
+from pcme.training.runs import CHECKPOINTS, Position, Run
 
 
 def save(run: Run, optimiser: AdamP) -> None:
@@ -27,10 +24,10 @@ def save(run: Run, optimiser: AdamP) -> None:
         "position": vars(run.position),
         "recipe": run.recipe.record(),
         "data": run.trained_on,
-        "precision": run.precision.state(),
+        "precision": run.precision.scaler.state_dict(),
         "optimiser": groups,
     }
-    parts: dict[str, Mapping[str, Shaped[Tensor, ...]]] = {"model": run.model.state_dict(), "optimiser": tensors}
+    parts: dict[str, checkpoint.Tensors] = {"model": run.model.state_dict(), "optimiser": tensors}
     if run.average is not None:
         parts["average"] = run.average.state()
     if run.probe is not None:
@@ -47,28 +44,42 @@ def require_usable(folder: Path, *, resume: bool) -> None:
         )
     if resume:
         return
-    checkpoints = folder / CHECKPOINTS
-    newest = checkpoint.newest(checkpoints)
-    if newest is not None or checkpoint.damaged(checkpoints):
+    newest = checkpoint.newest(folder / CHECKPOINTS)
+    if newest is not None or checkpoint.damaged(folder / CHECKPOINTS):
         run = f"a run at step {newest.step}" if newest else "a damaged run"
         raise ConfigError(f"{folder}: holds {run}. Continue with --resume, or give another --out.")
 
 
-def resume(run: Run, reporter: Reporter) -> checkpoint.Checkpoint | None:
+def resume(run: Run) -> checkpoint.Checkpoint | None:
     """Restore the newest checkpoint; None to start the run, or its next phase, afresh."""
     newest = checkpoint.newest(run.checkpoints)
     checkpoint.clean(run.checkpoints)
-    for folder in (run.folder, run.folder / "last"):
+    models = (run.folder, run.folder / "last")
+    for folder in models:
         files.clean(folder)
     if newest is None:
-        _refuse_if_damaged(run)
+        if notes := checkpoint.damaged(run.checkpoints):
+            raise FormatError(
+                f"{run.checkpoints}: no checkpoint is whole, got {'; '.join(notes)}. Restore one from a backup, or "
+                "remove the folder to start again."
+            )
         journal.forget(run)
         return None
     for note in newest.passed_over:
-        reporter.note(f"{note}; resuming from step {newest.step} instead")
+        run.reporter.note(f"{note}; resuming from step {newest.step} instead")
     state = newest.record("state")
     _refuse_another_run(run, state)
-    _restore(run, newest, state)
+    run.model.load_state_dict(newest.tensors("model"))
+    run.position = Position(**state["position"])
+    run.precision.scaler.load_state_dict(state.get("precision", {}))
+    if run.average is not None:
+        run.average.load(newest.tensors("average"))
+    if run.probe is not None:
+        run.probe.load_state_dict(newest.tensors("probe"))
+    if run.position.best_step:
+        for folder in models:
+            require_same(folder, run.recipe, len(run.model.vocab), run.model.state_dict())
+    journal.rewind(run)
     return newest if run.position.epoch or run.position.step else None
 
 
@@ -76,28 +87,6 @@ def restore_optimiser(optimiser: AdamP, saved: checkpoint.Checkpoint) -> None:
     """Restore the optimiser's moments."""
     record = saved.record("state")["optimiser"]
     optimiser.load_state_dict(checkpoint.unflatten_optimiser(saved.tensors("optimiser"), record))
-
-
-def _restore(run: Run, saved: checkpoint.Checkpoint, state: Mapping[str, Any]) -> None:
-    run.model.load_state_dict(saved.tensors("model"))
-    run.position = Position(**state["position"])
-    run.precision.load(state.get("precision", {}))
-    if run.average is not None:
-        run.average.load(saved.tensors("average"))
-    if run.probe is not None:
-        run.probe.load_state_dict(saved.tensors("probe"))
-    if run.position.best_step:
-        for folder in (run.folder, run.folder / "last"):
-            verify(folder, run.model)
-    journal.rewind(run)
-
-
-def _refuse_if_damaged(run: Run) -> None:
-    if notes := checkpoint.damaged(run.checkpoints):
-        raise FormatError(
-            f"{run.checkpoints}: no checkpoint is whole, got {'; '.join(notes)}. Restore one from "
-            "a backup, or remove the folder to start again."
-        )
 
 
 def _refuse_another_run(run: Run, state: Mapping[str, Any]) -> None:
@@ -109,13 +98,10 @@ def _refuse_another_run(run: Run, state: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"{run.folder}: was started with another recipe, {keys}. Use that one, or give another --out."
         )
-    old = state.get("data", run.trained_on)
-    if old != run.trained_on:
+    old, new = state.get("data", run.trained_on), run.trained_on
+    if old != new:
+        text = "{name} of {images:,} images and {captions:,} captions, digest {digest:.8}"
         raise ConfigError(
-            f"{run.folder}: was started with other data, {_described(old)} then, "
-            f"{_described(run.trained_on)} now. Give the same --data-root, or another --out."
+            f"{run.folder}: was started with other data, {text.format(**old)} then, {text.format(**new)} now. "
+            "Give the same --data-root, or another --out."
         )
-
-
-def _described(data: Mapping[str, Any]) -> str:
-    return "{name} of {images:,} images and {captions:,} captions, digest {digest:.8}".format(**data)

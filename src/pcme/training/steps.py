@@ -10,34 +10,31 @@ from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.loading.batches import Batch
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import DataError
-from pcme.recipes.schema import Phase
 from pcme.training import checkpoint
 from pcme.training.optim import AdamP, clip_gradients
-from pcme.training.phases import set_mode
+from pcme.training.phases import learning_blocks, set_mode
 from pcme.training.runs import Run
 
 
-def train_step(run: Run, batch: Batch, phase: Phase, optimiser: AdamP, factor: float) -> dict[str, float]:
+def train_step(run: Run, batch: Batch, optimiser: AdamP, factor: float) -> dict[str, float]:
     """One batch: forward, backward, clip, update; the values to log.
 
     `factor` is the schedule's, on all rates.
     """
+    phase = run.phase
     set_mode(run.model, phase)
-    if phase.task == "labels":
-        loss, values = _label_loss(run, batch)
-    else:
-        loss, values = _match_loss(run, batch, phase)
+    loss, values = _label_loss(run, batch) if phase.task == "labels" else _match_loss(run, batch)
     optimiser.zero_grad(set_to_none=True)
     run.precision.backward(loss, optimiser)
     norm = clip_gradients([p for g in optimiser.param_groups for p in g["params"]], phase.clip)
+    rate = phase.learning_rate * factor
     if torch.isfinite(norm):
         for group in optimiser.param_groups:
-            group["lr"] = phase.learning_rate * factor * group["factor"]
+            group["lr"] = rate * group["factor"]
         optimiser.step()
         if run.average is not None:
             run.average.update(run.model)
-    run.precision.update_scale()
-    rate = phase.learning_rate * factor
+    run.precision.scaler.update()
     return {"loss": loss.item(), **values, "gradient": norm.item(), "learning_rate": rate}
 
 
@@ -47,41 +44,30 @@ def _label_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, fl
     assert run.train_set.labels is not None, "checked with it"
     strongest = run.model.features(batch.images, precision=run.precision.narrow).amax(1)
     truth = torch.from_numpy(run.train_set.labels.values[batch.image_index]).to(strongest)
-    each = F.binary_cross_entropy_with_logits(run.probe(strongest), truth)
-    loss = truth.shape[1] * each
+    loss = truth.shape[1] * F.binary_cross_entropy_with_logits(run.probe(strongest), truth)
     if not torch.isfinite(loss):
         raise _not_finite(run, batch, "labels")
     return loss, {}
 
 
-def _match_loss(run: Run, batch: Batch, phase: Phase) -> tuple[Float[Tensor, ""], dict[str, float]]:
+def _match_loss(run: Run, batch: Batch) -> tuple[Float[Tensor, ""], dict[str, float]]:
     """The objective's loss, and the values to log."""
-    model, position = run.model, run.position
-    inputs, matches = model.method.mixed(
-        batch.images, batch.matches, numpy_stream(run.recipe.seed, "mixing", position.total)
-    )
-    top = phase.backbone if isinstance(phase.backbone, int) else 0
-    images = model.embed_images(inputs, top=top, precision=run.precision.narrow)
-    captions = (
-        model.embed_tokens(batch.tokens, precision=run.precision.narrow)
-        if batch.vectors is None
-        else model.embed_caption_vectors(batch.vectors, precision=run.precision.narrow)
-    )
-    generator = torch_stream(run.recipe.seed, "objective", position.total)
+    model, seed, step, narrow = run.model, run.recipe.seed, run.position.total, run.precision.narrow
+    inputs, matches = model.method.mixed(batch.images, batch.matches, numpy_stream(seed, "mixing", step))
+    images = model.embed_images(inputs, top=learning_blocks(run.phase), precision=narrow)
+    if batch.vectors is None:
+        captions = model.embed_tokens(batch.tokens, precision=narrow)
+    else:
+        captions = model.embed_caption_vectors(batch.vectors, precision=narrow)
     try:
-        terms = model.objective(images, captions, matches.to(model.device), generator)
+        terms = model.objective(images, captions, matches.to(model.device), torch_stream(seed, "objective", step))
     except DataError as error:  # the embeddings themselves are not finite
         raise _not_finite(run, batch, str(error)) from error
+    values = {name: value.item() for name, value in terms.values.items()}
     loss = terms.total
     if not torch.isfinite(loss):
-        named = ", ".join(f"{name} {value.item():g}" for name, value in terms.values.items())
-        raise _not_finite(run, batch, named)
-    return loss, {
-        **{name: value.item() for name, value in terms.values.items()},
-        **model.objective.report(),
-        **_spread("image", images),
-        **_spread("caption", captions),
-    }
+        raise _not_finite(run, batch, ", ".join(f"{name} {value:g}" for name, value in values.items()))
+    return loss, {**values, **model.objective.report(), **_spread("image", images), **_spread("caption", captions)}
 
 
 def _spread(side: str, items: Embedding) -> dict[str, float]:
@@ -93,9 +79,9 @@ def _spread(side: str, items: Embedding) -> dict[str, float]:
 
 def _not_finite(run: Run, batch: Batch, values: str) -> DataError:
     return DataError(
-        f"the loss is not finite at step {run.position.total}, got {values}; images "
-        f"{_first(batch.image_index)}, captions {_first(batch.caption_index)}. Lower the learning "
-        f"rate, or its sigma_factor; {checkpoint.last_good(run.checkpoints)}."
+        f"the loss is not finite at step {run.position.total}, got {values}; images {_first(batch.image_index)}, "
+        f"captions {_first(batch.caption_index)}. Lower the learning rate, or its sigma_factor; "
+        f"{checkpoint.last_good(run.checkpoints)}."
     )
 
 

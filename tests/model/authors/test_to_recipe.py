@@ -1,31 +1,15 @@
-"""The recipe of an imported model: what was it trained on, and with how many samples."""
+"""The recipe of an imported model: the dataset that it was trained on."""
 
 import pytest
 
-from pcme.model.authors.sizes import Sizes
-from pcme.model.authors.to_recipe import dataset, recipe
+from pcme.model.authors.to_recipe import dataset
 
-PLAIN, CUB = ({"model": {}, "criterion": criterion} for criterion in ({}, {"uniform_lambda": 10}))
+PLAIN, CUB = ({"criterion": criterion} for criterion in ({}, {"uniform_lambda": 10}))
 
 
 @pytest.mark.parametrize(
     ("config", "words", "expected"),
-    [
-        (None, 2_151, "cub"),
-        (None, 11_755, "coco"),
-        (CUB, 11_755, "coco"),
-        (CUB, 11, "cub"),
-        (PLAIN, 11, "unknown"),
-        (None, 11, "unknown"),
-    ],
+    [(None, 2_151, "cub"), (CUB, 11_755, "coco"), (CUB, 11, "cub"), (PLAIN, 11, "unknown"), (None, 11, "unknown")],
 )
 def test_the_dataset_is_that_of_the_vocabulary_or_unknown(config, words, expected):
     assert dataset(config, words, "x.pth") == expected
-
-
-@pytest.mark.parametrize(("given", "samples"), [({}, 7), ({"n_samples_inference": 3}, 3)])
-def test_samples_are_those_of_the_config(given, samples):
-    config = {"model": given, "criterion": {}}
-    made = recipe(config, Sizes(18, 8, 6, 11), "unknown", "x.pth")
-    assert made.method.params["samples"] == samples
-    assert (made.name, made.data.kind) == ("authors-unknown", "unknown")

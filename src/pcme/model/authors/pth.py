@@ -1,22 +1,20 @@
-"""A file of torch.save, read without executing anything, or an error of one line.
+"""A file of torch.save, read without executing anything.
 
-torch's own message advises to load such a file unsafely; it is never shown.
+An error is one line: torch's own message advises to load such a file unsafely, and is never shown.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
 from torch import Tensor
 
 from pcme.errors import DataError, FormatError
-
-Weights = Mapping[str, Shaped[Tensor, "..."]]
+from pcme.model.authors.sizes import Weights
 
 _ZIP = b"PK\x03\x04"
 _LEGACY = re.compile(rb"\x80.\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19", re.DOTALL)
@@ -30,25 +28,25 @@ class Record:
 
     model: Weights
     criterion: Weights
-    config: Mapping[str, Any] | None = None
-    word2idx: object = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] | None
+    word2idx: object
+    metadata: Mapping[str, Any]
 
 
 def read(path: Path) -> Record:
     """The checkpoint in a file; an error that names the kind of any other file."""
-    _require_start(path)
-    whole = _loaded(path)
+    _require_torch_file(path)
+    whole = _load(path)
     if not isinstance(whole, Mapping):
         raise FormatError(
-            f"{path}: not a checkpoint of the authors' trainer, got a {type(whole).__name__}. Give "
-            "a file with model, criterion and word2idx."
+            f"{path}: not a checkpoint of the authors' trainer, got a {type(whole).__name__}. "
+            "Give a file with model, criterion and word2idx."
         )
     if missing := [key for key in ("model", "criterion") if key not in whole]:
         raise FormatError(
             f"{path}: not a checkpoint of the authors' trainer, {', '.join(missing)} is missing, "
-            f"got {', '.join(map(str, list(whole)[:5]))}. Give the file that the trainer wrote, "
-            "whose criterion has the scale and shift of a match."
+            f"got {', '.join(map(str, list(whole)[:5]))}. Give the file that the trainer wrote, whose criterion has "
+            "the scale and shift of a match."
         )
     config, metadata = whole.get("config"), whole.get("metadata")
     if config is not None and not isinstance(config, Mapping):
@@ -62,7 +60,7 @@ def read(path: Path) -> Record:
     )
 
 
-def _require_start(path: Path) -> None:
+def _require_torch_file(path: Path) -> None:
     try:
         with path.open("rb") as file:
             start = file.read(16)
@@ -72,12 +70,12 @@ def _require_start(path: Path) -> None:
         raise FormatError(f"{path}: has 0 bytes. Download it again.")
     if not (start.startswith(_ZIP) or _LEGACY.match(start)):
         raise FormatError(
-            f"{path}: not a file of torch.save, it starts with {start!r}. Is it a web page, or an "
-            "archive that must be unpacked first?"
+            f"{path}: not a file of torch.save, it starts with {start!r}. Is it a web page, or an archive that must be "
+            "unpacked first?"
         )
 
 
-def _loaded(path: Path) -> object:
+def _load(path: Path) -> object:
     try:
         # Their metadata has scores, some of which are NumPy's numbers.
         with torch.serialization.safe_globals(_numpy_numbers()):
@@ -85,15 +83,14 @@ def _loaded(path: Path) -> object:
     except Exception as error:  # damaged bytes can make the reader raise nearly anything
         if named := _CLASS.search(str(error)):
             raise FormatError(
-                f"{path}: must have tensors, numbers, words, lists and dicts alone, got "
-                f"{named[1]}; nothing in it was executed. Save it again without, or download the "
-                "authors' own."
+                f"{path}: must have tensors, numbers, words, lists and dicts alone, got {named[1]}; nothing in it was "
+                "executed. Save it again without, or download the authors' own."
             ) from error
         raise FormatError(f"{path}: damaged, or cut short; nothing in it was executed. Download it again.") from error
 
 
 def _numpy_numbers() -> list[Any]:
-    """What makes a NumPy number, under the names of old and new versions."""
+    """The function and classes that make a NumPy number, under the names of old and new versions."""
     scalar: Any = np.float64(0).__reduce__()[0]
     kinds = {type(np.dtype(code)) for code in ("f2", "f4", "f8", "i4", "i8", "bool")}
     names = [f"numpy.{core}.multiarray.scalar" for core in ("core", "_core")]

@@ -1,7 +1,7 @@
 """The authors' vocabularies: words and ids, from a checkpoint or from a pickle, never executed.
 
-A pickle is a program. This unpickler lets it make dicts, lists, strings and numbers; whatever else
-it names is an error before it is called. Their own class becomes an inert stand-in.
+A pickle is a program. This unpickler lets it make dicts, lists, strings and numbers; any other name in it is an error
+before it is called. Their own class becomes an inert stand-in.
 """
 
 import pickle
@@ -17,7 +17,7 @@ Ids = Mapping[str, int]
 
 
 class _Inert:
-    """What the authors' Vocabulary becomes: it holds its fields and does nothing."""
+    """Stands in for the authors' Vocabulary: it holds its fields and does nothing."""
 
 
 class _Plain(pickle.Unpickler):
@@ -36,18 +36,19 @@ def read(path: Path) -> Ids:
     """{word: id} of a vocabulary file, `coco_vocab.pkl` or any their scripts write."""
     try:
         with path.open("rb") as file:
-            found = _Plain(file).load()
+            content = _Plain(file).load()
     except OSError as error:
         raise DataError(f"{path}: cannot be read, got {error.strerror or error}.") from error
     except Exception as error:  # damaged bytes can make it raise nearly anything
         raise FormatError(
-            f"{path}: not a vocabulary of plain words and ids, got {error}; nothing in it was "
-            "executed. Take the file from the authors' repository."
+            f"{path}: not a vocabulary of plain words and ids, got {error}; nothing in it was executed. "
+            "Take the file from the authors' repository."
         ) from error
-    fields = vars(found) if isinstance(found, _Inert) else found
-    inner = fields.get("word2idx") if isinstance(fields, dict) else None
-    # Otherwise the words themselves, one of which may be "word2idx".
-    words = inner if isinstance(inner, dict) or isinstance(found, _Inert) else found
+    if isinstance(content, _Inert):
+        words = vars(content).get("word2idx")
+    else:
+        inner = content.get("word2idx") if isinstance(content, dict) else None
+        words = inner if isinstance(inner, dict) else content  # the words themselves, perhaps with "word2idx"
     return checked(words, f"{path}: word2idx")
 
 
@@ -64,9 +65,3 @@ def checked(words: object, where: str) -> Ids:
     if missing := [special for special in SPECIALS if special not in words]:
         raise FormatError(f"{where} lacks {', '.join(missing)}. Is it of another model?")
     return words
-
-
-def ordered(words: Ids) -> list[str]:
-    """The words by their ids, our four specials first: the sources of our rows."""
-    own = sorted(words.keys() - set(SPECIALS), key=words.__getitem__)
-    return [*SPECIALS, *own]
