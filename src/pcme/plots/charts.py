@@ -1,13 +1,15 @@
 """Lines and bars: general charts in the house style, and the parts that figures are made of."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pcme.errors import ShapeError
 from pcme.plots.style import DASHES, HATCHES, INK, MARKERS, PALETTE, WIDTH, Axes, Figure, grid, log_axis, styled
+
+T = TypeVar("T")
 
 BAND = 0.16
 """The opacity of a band."""
@@ -96,6 +98,16 @@ def bars(
     axes.set(xlabel=across, ylabel=up, title=title)
     if len(series) > 1:
         figure.legend(loc="outside lower center", ncols=min(len(series), 4))
+    return figure
+
+
+def side_by_side(parts: Sequence[T], draw: Callable[[Axes, T], None], *, height: float, y_label: str = "") -> Figure:
+    """One panel per part, which `draw` fills; the label of y is the first panel's."""
+    figure, panels = grid(1, len(parts), height=height)
+    for axes, part in zip(panels, parts, strict=True):
+        draw(axes, part)
+    if y_label:
+        panels[0].set_ylabel(y_label)
     return figure
 
 
