@@ -204,8 +204,9 @@ def related(
     margin = geometry.cover_margin(covers)
     typical = int(np.argsort(margin, kind="stable")[len(margin) // 2])
     shapes = geometry.project([(label, items[typical]) for label, items in shown], geometry.main_plane(among))
-    means = [estimate(weighted_mean(values), clusters) for values in (*covers, margin > 0)]
-    return SetRelation(name, *names, len(inner), *means, Projected(shapes, texts[typical]))
+    forward, backward, chance, holds = (estimate(weighted_mean(v), clusters) for v in (*covers, margin > 0))
+    example = Projected(shapes, texts[typical])
+    return SetRelation(name, *names, len(inner), forward, backward, chance, holds, example)
 
 
 def _in_erased(

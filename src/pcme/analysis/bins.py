@@ -135,12 +135,13 @@ def _curve(
 ) -> MetricCurve:
     means = _bin_means(widths, values, bins)
     drawn = replicates(means, clusters)
-    spans = map(percentiles, drawn.T)
+    low, high = zip(*map(percentiles, drawn.T), strict=True)
     whole = means(np.ones(len(values)))
     return MetricCurve(
         metric,
         tuple(whole.tolist()),
-        *zip(*spans, strict=True),
+        low,
+        high,
         Estimate(float(_orders(whole[None])[0]), *percentiles(_orders(drawn))),
         estimate(spearman(widths, values), clusters),
     )

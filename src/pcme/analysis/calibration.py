@@ -98,7 +98,8 @@ class CalibrationAnalysis(Analysis[Reliability], at_least={"bins": 2, "unmatched
         """p against the share that matches, with how many pairs there are; and the ROC curve."""
         figure = style.blank(style.WIDTH, 3.6)
         left, right = style.divided(figure, widths=(1, 1))
-        _reliability(*style.panels_of(left, 2, sharex=True, height_ratios=(3, 1)), result)
+        upper, lower = style.panels_of(left, 2, sharex=True, height_ratios=(3, 1))
+        _reliability(upper, lower, result)
         _roc(style.panels_of(right)[0], result.nothing)
         return figure
 
@@ -116,17 +117,16 @@ def roc(
     rows = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()
     some = thresholds[rows.astype(np.int64)]
     shares = [1 - np.searchsorted(np.sort(values), some) / len(values) for values in (unmatched, matched)]
-    curve = [(0.0, *share.tolist()) for share in shares]
-    return Roc(nothing, len(matched), len(unmatched), *curve, auroc(matched, unmatched))
+    alarms, hits = ((0.0, *share.tolist()) for share in shares)
+    return Roc(nothing, len(matched), len(unmatched), alarms, hits, auroc(matched, unmatched))
 
 
 def _summary(counted: Calibration, nothing: Roc) -> Reliability:
-    bins = tuple(zip(*counted.reliability, strict=True))
-    confidence, true, count = map(np.array, bins)
-    likely = confidence >= LIKELY
-    gap = np.abs(confidence - true) * count
-    error_likely = float(gap[likely].sum() / count[likely].sum()) if likely.any() else float("nan")
-    return Reliability(int(count.sum()), *bins, counted.error, error_likely, nothing)
+    confidence, true, count = zip(*counted.reliability, strict=True)
+    gap = np.abs(np.subtract(confidence, true)) * count
+    likely = np.array(confidence) >= LIKELY
+    error_likely = float(gap[likely].sum() / np.array(count)[likely].sum()) if likely.any() else float("nan")
+    return Reliability(sum(count), confidence, true, count, counted.error, error_likely, nothing)
 
 
 def _probability(block: object) -> Float64[np.ndarray, "b g"]:

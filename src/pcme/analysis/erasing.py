@@ -104,18 +104,13 @@ class ErasingAnalysis(Analysis[PerturbationCurves], at_least={"items": 2}):
 
 def curve(way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarray, " n"]) -> PerturbationCurve:
     """The curve of n items from their mean log σ at RATIOS."""
-    low, high = np.quantile(widths, (0.25, 0.75), axis=0)
-    ratios = np.broadcast_to(RATIOS, widths.shape)
-    pooled = spearman(widths.ravel(), ratios.ravel())
-    return PerturbationCurve(
-        way,
-        "images" if way == "erased" else "captions",
-        len(widths),
-        RATIOS,
-        *(tuple(part.tolist()) for part in (widths.mean(0), low, high)),
-        estimate(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
-        estimate(weighted_mean(widths[:, HALF] > widths[:, 0]), clusters),
-    )
+    quartiles = np.quantile(widths, (0.25, 0.75), axis=0)
+    mean, low, high = (tuple(part.tolist()) for part in (widths.mean(0), *quartiles))
+    pooled = spearman(widths.ravel(), np.broadcast_to(RATIOS, widths.shape).ravel())
+    correlation = estimate(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters)
+    rises = estimate(weighted_mean(widths[:, HALF] > widths[:, 0]), clusters)
+    of = "images" if way == "erased" else "captions"
+    return PerturbationCurve(way, of, len(widths), RATIOS, mean, low, high, correlation, rises)
 
 
 def _panel(axes: style.Axes, numbered: Sequence[tuple[int, PerturbationCurve]]) -> None:

@@ -77,11 +77,12 @@ class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Tails:
         """By the model's own score."""
-        both = []
+        ends = []
         for done, side in enumerate(sides(subject), start=1):
-            both.append(self._ends(subject, side))
+            ends.append(self._ends(subject, side))
             progress("sides", done, 2)
-        return Tails(*both, self.tail)
+        images, captions = ends
+        return Tails(images, captions, self.tail)
 
     @style.styled
     def draw(self, result: Tails, images: ImageSource | None = None) -> style.Figure:
@@ -101,11 +102,13 @@ class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
     def _ends(self, subject: Subject, side: Side) -> Ends:
         score, dataset = subject.model.score(), subject.embedded.dataset
         narrowest = np.argsort(side.log_sigma, kind="stable")
-        orders = (narrowest[::-1].copy(), narrowest)
+        widest = narrowest[::-1].copy()
         return Ends(
             side.of,
-            *(self._extremes(score, side, order, dataset) for order in orders),
-            *(self._recall(score, side, order) for order in orders),
+            self._extremes(score, side, widest, dataset),
+            self._extremes(score, side, narrowest, dataset),
+            self._recall(score, side, widest),
+            self._recall(score, side, narrowest),
         )
 
     def _recall(self, score: Score, side: Side, order: Int64[np.ndarray, " n"]) -> float:
@@ -118,7 +121,7 @@ class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
     ) -> tuple[Extreme, ...]:
         """The first items of an order, no two with one text or class, with their hits; captions found are different."""
         by_image = side.of == "images"
-        some = _different(side.clusters if by_image else dataset.captions, order, self.count)
+        some = _different(side.clusters.tolist() if by_image else dataset.captions, order, self.count)
         ranking = score.topk(side.queries[some], side.gallery, k=min(DEEP * self.hits, len(side.gallery)))
         relevant = side.matches[np.array(some)].hits(ranking.ids.numpy())
         extremes = []

@@ -177,8 +177,7 @@ def _words(axes: style.Axes, words: Sequence[WordInfluence]) -> None:
 def _example(axes: style.Axes, example: LeaveOneOut) -> None:
     rows = np.arange(len(example.words))
     axes.barh(rows - 0.2, example.log_sigma, 0.36, color=style.PALETTE[0], label="mean log σ")
-    hollow = {"color": "white", "edgecolor": style.PALETTE[4]}
-    axes.barh(rows + 0.2, example.log_p, 0.36, **hollow, label="log p, its image")
+    axes.barh(rows + 0.2, example.log_p, 0.36, color="white", edgecolor=style.PALETTE[4], label="log p, its image")
     axes.axvline(0, color=style.INK, linewidth=0.8)
     axes.set_yticks(rows, [style.shortened(word, 12) for word in example.words], fontsize=7.5)
     axes.invert_yaxis()

@@ -37,8 +37,8 @@ GENERIC = -1
 """The class of the caption that matches all images."""
 
 SCALE, SHIFT, PRIOR = 10.0, 5.0, 0.02
-"""a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the numbers of items, as
-they give the paper's figure; most others do not (docs/guide/analyze.md)."""
+"""a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the numbers of items,
+as they give the paper's figure; most others do not (docs/guide/analyze.md)."""
 
 LEARNING_RATE, SAMPLES = 0.05, 7
 
@@ -112,7 +112,7 @@ class ToyAnalysis(Analysis[Plane], at_least={"images": 1, "captions": 1, "steps"
         images, captions = self._train(torch.cat([own, torch.ones(1, len(CLASSES)).bool()])[:, image_class], progress)
         centres = torch.stack([images.mean[image_class == c].mean(0) for c in range(len(CLASSES))])
         of_class, generic = captions[:-1], captions[len(captions) - 1]
-        half, most = inside(of_class, centres, 0.5), inside(of_class, centres, 0.99)
+        half, most, right = inside(of_class, centres, 0.5), inside(of_class, centres, 0.99), own.numpy()
         widths: Float64[np.ndarray, " n"] = captions.uncertainty().double().numpy()
         return Plane(
             _ellipses(images, image_class),
@@ -120,9 +120,9 @@ class ToyAnalysis(Analysis[Plane], at_least={"images": 1, "captions": 1, "steps"
             _ellipses(generic, torch.tensor([GENERIC]))[0],
             tuple((float(x), float(y)) for x, y in centres),
             float(inside(generic, centres, 0.99).mean()),
-            float(half[own].mean()),
-            float(most[own].mean()),
-            float(most[~own].mean()),
+            float(half[right].mean()),
+            float(most[right].mean()),
+            float(most[~right].mean()),
             float(widths[-1] / np.exp(np.log(widths[:-1]).mean())),
         )
 

@@ -133,9 +133,9 @@ class TruthAnalysis(Analysis[MatchTruth], at_least={"groups": 2, "shown": 1}):
     ) -> VersusMatches:
         drawn = sorted(sample_rows(len(values), self.shown, "truth"))
         points = tuple(map(CaptionPoint, counts[drawn].tolist(), values[drawn].tolist()))
-        groups = (tuple(part.tolist()) for part in grouped(counts, values, self.groups))
+        matches, low, middle, high = (tuple(part.tolist()) for part in grouped(counts, values, self.groups))
         correlation = estimate(spearman(values, counts.astype(np.float64)), clusters)
-        return VersusMatches(says, points, *groups, correlation)
+        return VersusMatches(says, points, matches, low, middle, high, correlation)
 
 
 def expected_matches(score: Score, captions: Embedding, images: Embedding, progress: Progress = silent) -> Values:

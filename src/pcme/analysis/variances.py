@@ -120,18 +120,13 @@ class VariancesAnalysis(Analysis[VarianceProfiles], at_least={"items": 2}):
 def profile(of: str, items: Gaussian, isotropic: float | None) -> Profile:
     """The profile of some items."""
     variance = items.variance.double().numpy()
-    order = np.argsort(-variance.mean(0), kind="stable")
-    low, high = np.quantile(variance, (0.1, 0.9), axis=0)
     log_variance = np.log(variance)
-    ratio = np.exp(log_variance.mean(1)) / variance.mean(1)
-    return Profile(
-        of,
-        *(tuple(part[order].tolist()) for part in (variance.mean(0), low, high)),
-        float(np.exp(log_variance.mean())),
-        isotropic,
-        float(ratio.mean()),
-        shares(log_variance / 2),
-    )
+    order = np.argsort(-variance.mean(0), kind="stable")
+    quantiles = np.quantile(variance, (0.1, 0.9), axis=0)
+    mean, low, high = (tuple(part[order].tolist()) for part in (variance.mean(0), *quantiles))
+    volume = float(np.exp(log_variance.mean()))
+    sphericity = float((np.exp(log_variance.mean(1)) / variance.mean(1)).mean())
+    return Profile(of, mean, low, high, volume, isotropic, sphericity, shares(log_variance / 2))
 
 
 def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:

@@ -1,8 +1,7 @@
 """Bootstrap: confidence intervals over draws of independent clusters.
 
-The bootstrap draws items with replacement and computes a statistic again. Items of one class, and captions of one
-image, share what makes them hard, so whole clusters are drawn, never single items: intervals that ignored this would be
-too narrow. Intervals are of items, not of trainings: another seed's model is another matter.
+Items of one class, and captions of one image, share what makes them hard, so whole clusters are drawn with replacement,
+never single items: intervals that ignored this would be too narrow. Intervals are of items, not of trainings.
 """
 
 import math
@@ -14,7 +13,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64
 
 from pcme.core.random import numpy_stream
 from pcme.errors import ShapeError
-from pcme.evaluation.results import FOLDED, RECALLS, Direction, metric_names, split_name
+from pcme.evaluation.results import RECALLS, Direction, metric_names, split_name
 
 LEVEL = 0.95
 REPLICATES = 2000
@@ -116,8 +115,8 @@ def percentiles(values: Float64[np.ndarray, " r"], level: float = LEVEL) -> tupl
     return low, high
 
 
-def weighted_mean(values: Float[np.ndarray, " n"]) -> Callable[[Weights], float]:
-    """Return the mean of the items as often as they were drawn, as a function of the draw."""
+def weighted_mean(values: Float[np.ndarray, " n"] | Bool[np.ndarray, " n"]) -> Callable[[Weights], float]:
+    """Return the mean (the share) of the items as often as they were drawn, as a function of the draw."""
     return lambda weights: float(np.average(values, weights=weights))
 
 
@@ -131,13 +130,8 @@ def spearman(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Callable
     """
     if x.shape != y.shape or x.ndim != 1:
         raise ShapeError(f"x and y: must be lists of one length, got {x.shape} and {y.shape}.")
-    orders = [np.unique(values, return_inverse=True)[1] for values in (x, y)]
-
-    def statistic(weights: Weights) -> float:
-        first, second = (_ranks(order, weights) for order in orders)
-        return _correlation(first, second, weights)
-
-    return statistic
+    first, second = (np.unique(values, return_inverse=True)[1] for values in (x, y))
+    return lambda weights: _correlation(_ranks(first, weights), _ranks(second, weights), weights)
 
 
 def _draws(clusters: int, replicates: int, generator: np.random.Generator, held: int | None = None) -> Iterator[Counts]:
@@ -160,24 +154,13 @@ def _metric(
     """`Direction.metric` with each query counted as often as its cluster was drawn."""
     prefix, base = split_name(name)
     if base == "rsum":
-        parts = [_metric(direction, prefix + part, weights, cluster) for part in RECALLS]
-        return np.asarray(np.sum(parts, axis=0))
-    ranks = base in ("median_rank", "mean_rank")
-    values = direction.of(prefix + ("rank" if ranks else base))
+        recalls = [_metric(direction, prefix + part, weights, cluster) for part in RECALLS]
+        return np.asarray(np.sum(recalls, axis=0))
+    values = direction.behind(name)
     middle = _medians if base == "median_rank" else _means
-    within = [
-        middle(values[some], weights, cluster[some])
-        for some in _parts(direction, name)
-        if not np.isnan(values[some]).all()
-    ]
+    known = [rows for rows in direction.parts(name) if not np.isnan(values[rows]).all()]
+    within = [middle(values[rows], weights, cluster[rows]) for rows in known]
     return np.mean(within, axis=0) if within else np.full(len(weights), np.nan)
-
-
-def _parts(direction: Direction, name: str) -> list[Bool[np.ndarray, " q"]]:
-    """Which queries are averaged together: all, or those of each fold."""
-    if not name.startswith(FOLDED):
-        return [np.ones(len(direction), np.bool_)]
-    return [direction.folds == fold for fold in range(direction.folds.max() + 1)]
 
 
 def _means(values: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]) -> Float64[np.ndarray, " r"]:

@@ -1,7 +1,7 @@
 """ECCV Caption and CxC: more relevant items for COCO's test split than it was written with.
 
-Both come with the package `eccv_caption` (`pip install pcme[eccv]`). Their judgements become
-relations, so that their metrics have a value per query like all others, from the same pass.
+Both come with the package `eccv_caption` (`pip install pcme[eccv]`). Their judgements become relations, so that their
+metrics have a value per query like all others, from the same pass.
 
 CxC (Parekh et al. 2021) judges all 5,000 images and 24,972 captions, by recall. ECCV Caption (Chun et al. 2022) has
 1,261 images and 1,332 captions with 22,550 and 11,279 relevant items, by mAP@R, R-Precision and recall@1. That
@@ -38,8 +38,8 @@ class Judgements:
         return len(known["i2t"].keys() - self.images) + len(known["t2i"].keys() - self.captions)
 
     def relations(self, name: str) -> tuple[Relation, Relation]:
-        """Return what the package judged under `name`, for images and for captions as queries."""
-        answers = getattr(self.package, name)
+        """Return the judgements called "eccv" or "cxc", for images and for captions as queries."""
+        answers = getattr(self.package, f"{name}_gts")
         return (
             _relation(answers["i2t"], self.images, self.captions),
             _relation(answers["t2i"], self.captions, self.images),

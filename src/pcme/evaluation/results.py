@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped, UInt8
+from jaxtyping import Bool, Float64, Int64, Shaped, UInt8
 
 from pcme.core import files
 from pcme.errors import ConfigError, FormatError
@@ -27,6 +27,7 @@ FOLDED = "1k "
 
 RECALLS = ("recall@1", "recall@5", "recall@10")
 """The terms of rsum."""
+RANKS = ("median_rank", "mean_rank")
 
 FORMAT = "pcme-evaluation-1"
 DAMAGED = (
@@ -44,8 +45,8 @@ PerQuery = Float64[np.ndarray, " q"]
 class Direction:
     """The per-query values of every metric in one direction.
 
-    `rank` is that of the first relevant item, from 1. `clusters` and `folds` number queries that
-    belong together: by class, or by image without classes, and by fold (-1: none).
+    `rank` is that of the first relevant item, from 1. `clusters` and `folds` number queries that belong together: by
+    class, or by image without classes, and by fold (-1: none).
     """
 
     values: Mapping[str, PerQuery]
@@ -61,8 +62,8 @@ class Direction:
         """The values called `name`, or an error that lists those there are."""
         if name not in self.values:
             raise ConfigError(
-                f"{name}: not a metric of this evaluation. Known: {', '.join(self.values)}. PMRP "
-                "needs labels, 1k and eccv need COCO's test split."
+                f"{name}: not a metric of this evaluation. Known: {', '.join(self.values)}. "
+                "PMRP needs labels, 1k and eccv need COCO's test split."
             )
         return self.values[name]
 
@@ -76,15 +77,23 @@ class Direction:
         prefix, base = split_name(name)
         if base == "rsum":
             return sum(self.metric(prefix + part) for part in RECALLS)
-        values = self.of(prefix + ("rank" if base in ("median_rank", "mean_rank") else base))
-        parts = [part[~np.isnan(part)] for part in self._parts(name, values)]
+        values = self.behind(name)
+        parts = [values[rows & ~np.isnan(values)] for rows in self.parts(name)]
         middles = [_middle(part, base) for part in parts if len(part)]
         return float(np.mean(middles)) if middles else math.nan
 
-    def _parts(self, name: str, values: PerQuery) -> list[Float64[np.ndarray, " _"]]:
-        if not name.startswith(FOLDED):
-            return [values]
-        return [values[self.folds == fold] for fold in range(self.folds.max() + 1)]
+    def behind(self, metric: str) -> PerQuery:
+        """The values that a metric averages; for rsum the sums of the three recalls."""
+        prefix, base = split_name(metric)
+        if base == "rsum":
+            return np.asarray(np.sum([self.of(prefix + part) for part in RECALLS], axis=0))
+        return self.of(prefix + ("rank" if base in RANKS else base))
+
+    def parts(self, metric: str) -> list[Bool[np.ndarray, " q"]]:
+        """Which queries a metric averages together: all, or those of each fold."""
+        if not metric.startswith(FOLDED):
+            return [np.ones(len(self), np.bool_)]
+        return [self.folds == fold for fold in range(self.folds.max() + 1)]
 
 
 @dataclass(frozen=True, eq=False)
