@@ -120,8 +120,7 @@ class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
     def draw(self, result: SetRelations, images: object = None) -> style.Figure:
         """An example of each relation in the plane, and the covers of all pairs below."""
         rows = math.ceil(len(result.relations) / 2)
-        figure = style.blank(style.WIDTH, 3.1 * rows + 3.0)
-        above, below = style.divided(figure, heights=(3.1 * rows, 3.0))
+        figure, (above, below) = style.divided(3.1 * rows + 3.0, heights=(3.1 * rows, 3.0))
         panels = style.panels_of(above, rows, 2)
         for axes, relation in zip(panels, result.relations, strict=False):
             _draw_example(axes, relation)

@@ -41,33 +41,21 @@ class Need:
     lacking: Callable[[Subject], str | None]
 
 
-def _no_sigma(subject: Subject) -> str | None:
-    return None if subject.has_sigma else f"method {subject.model.recipe.method.kind} has none"
-
-
 def _no_probability(subject: Subject) -> str | None:
     if subject.model.score().is_log_probability:
         return None
     return f"the score of method {subject.model.recipe.method.kind} is not one"
 
 
-def _no_pixels(subject: Subject) -> str | None:
-    return None if subject.dataset.image_vectors is None else "the images are given as vectors"
-
-
-def _no_words(subject: Subject) -> str | None:
-    return None if subject.dataset.caption_vectors is None else "the captions are given as vectors"
-
-
 def _neither(subject: Subject) -> str | None:
-    reasons = [_no_pixels(subject), _no_words(subject)]
+    reasons = [PIXELS.lacking(subject), WORDS.lacking(subject)]
     return " and ".join(map(str, reasons)) if all(reasons) else None
 
 
-SIGMA = Need("a sigma", _no_sigma)
+SIGMA = Need("a sigma", lambda s: None if s.has_sigma else f"method {s.model.recipe.method.kind} has none")
 PROBABILITY = Need("a match probability", _no_probability)
-PIXELS = Need("pixels", _no_pixels)
-WORDS = Need("words", _no_words)
+PIXELS = Need("pixels", lambda s: None if s.dataset.image_vectors is None else "the images are given as vectors")
+WORDS = Need("words", lambda s: None if s.dataset.caption_vectors is None else "the captions are given as vectors")
 CONTENT = Need("pixels or words", _neither)
 
 

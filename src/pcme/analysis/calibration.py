@@ -96,8 +96,7 @@ class CalibrationAnalysis(Analysis[Reliability], at_least={"bins": 2, "unmatched
     @style.styled
     def draw(self, result: Reliability, images: object = None) -> style.Figure:
         """p against the share that matches, with how many pairs there are; and the ROC curve."""
-        figure = style.blank(style.WIDTH, 3.6)
-        left, right = style.divided(figure, widths=(1, 1))
+        figure, (left, right) = style.divided(3.6, widths=(1, 1))
         upper, lower = style.panels_of(left, 2, sharex=True, height_ratios=(3, 1))
         _reliability(upper, lower, result)
         _roc(style.panels_of(right)[0], result.nothing)

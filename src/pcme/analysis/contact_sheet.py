@@ -1,7 +1,4 @@
-"""The contact sheet of `extremes`: queries and their hits, images and captions in rows.
-
-Apart from `extremes`, because both together are longer than a file should be.
-"""
+"""The contact sheet of `extremes`: queries and their hits, images and captions in rows."""
 
 import textwrap
 from collections.abc import Mapping
@@ -105,14 +102,13 @@ def _draw_pixels(
 ) -> None:
     """An image in a frame; a hit has a mark, and a frame that tells whether it is relevant."""
     left, top = corner
-    pixels = None if images is None else _pixels(images, row)
-    if pixels is not None:
+    if images is not None and (pixels := _pixels(images, row)) is not None:
         extent = (left, left + SIDE, top + SIDE, top)
         sheet.imshow(pixels, extent=extent, aspect="auto", interpolation="antialiased")
     colour = style.FAINT if hit is None else RIGHT if hit.right else WRONG
     dash, line = ("-", 1.0) if hit is None else ("-" if hit.right else "--", 1.8)
     looks = {"edgecolor": colour, "linestyle": dash, "linewidth": line}
-    sheet.add_patch(style.rectangle(corner, SIDE, SIDE, fill=False, **looks))
+    sheet.add_patch(style.patch("Rectangle", corner, SIDE, SIDE, fill=False, **looks))
     if hit is not None:
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
         _draw_mark(sheet, hit, (left + 0.05, top + 0.05), bbox=box)

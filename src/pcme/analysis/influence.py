@@ -108,8 +108,7 @@ class InfluenceAnalysis(Analysis[WordInfluences], at_least={"captions": 1, "leas
     @style.styled
     def draw(self, result: WordInfluences, images: object = None) -> style.Figure:
         """Words on average on the left, single captions on the right."""
-        figure = style.blank(style.WIDTH, 5.4)
-        left, right = style.divided(figure, widths=(1, 1.15))
+        figure, (left, right) = style.divided(5.4, widths=(1, 1.15))
         _words(style.panels_of(left)[0], result.words)
         panels = style.panels_of(right, max(len(result.examples), 1))
         for axes, example in zip(panels, result.examples, strict=True):

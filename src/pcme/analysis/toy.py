@@ -191,9 +191,9 @@ def _panel(axes: style.Axes, part: tuple[str, Sequence[PlaneGaussian], Plane]) -
     axes.autoscale_view()
 
 
-def _oval(item: PlaneGaussian, share: float, **looks: object) -> style.Ellipse:
+def _oval(item: PlaneGaussian, share: float, **looks: object) -> style.Patch:
     size = 2 * radius(share)
-    return style.ellipse((item.x, item.y), size * item.sigma_x, size * item.sigma_y, fill=False, **looks)
+    return style.patch("Ellipse", (item.x, item.y), size * item.sigma_x, size * item.sigma_y, fill=False, **looks)
 
 
 def _looks(klass: int) -> dict[str, Any]:

@@ -106,8 +106,7 @@ class WordsAnalysis(Analysis[WordBins], at_least={"bins": 2, "top": 1, "least": 
     def draw(self, result: WordBins, images: object = None) -> style.Figure:
         """A row of lists for images and one for captions; below, the narrowest and widest words."""
         heights = [*[LISTS] * len(result.sides), ENDS]
-        figure = style.blank(style.WIDTH, sum(heights))
-        parts = style.divided(figure, heights=heights)
+        figure, parts = style.divided(sum(heights), heights=heights)
         panels = style.panels_of(parts[-1], 1, len(result.sides))
         for number, side in enumerate(result.sides):
             _lists(parts[number], side, style.PALETTE[number])

@@ -26,9 +26,7 @@ class Line:
     high: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(part) for part in (self.x, self.y, self.low, self.high) if part is not None}
-        if len(lengths) != 1 or (self.low is None) != (self.high is None):
-            raise ShapeError(f'line "{self.name}": needs lists of one length, low with high.')
+        _check_lengths(self.name, self.x, self.y, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,14 @@ class Bars:
     high: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(part) for part in (self.value, self.low, self.high) if part is not None}
-        if len(lengths) != 1 or (self.low is None) != (self.high is None):
-            raise ShapeError(f'bars "{self.name}": need lists of one length, low with high.')
+        _check_lengths(self.name, self.value, self.low, self.high)
+
+
+def _check_lengths(name: str, *lists: Sequence[float] | None) -> None:
+    """Refuse lists of different lengths, and one end of the intervals (the last two lists) without the other."""
+    lengths = {len(values) for values in lists if values is not None}
+    if len(lengths) != 1 or (lists[-2] is None) != (lists[-1] is None):
+        raise ShapeError(f'series "{name}": must have lists of one length, and low with high.')
 
 
 @styled
@@ -64,9 +67,8 @@ def lines(
     'J'
     """
     figure, (axes,) = grid(width=width, height=height)
-    for which, wanted in (("x", log_x), ("y", log_y)):
-        if wanted:
-            log_axis(axes, which)
+    for which in ("x",) * log_x + ("y",) * log_y:
+        log_axis(axes, which)
     add_lines(axes, series)
     axes.set(xlabel=x_label, ylabel=y_label, title=title)
     if len(series) > 1:
@@ -103,7 +105,7 @@ def bars(
 
 def side_by_side(parts: Sequence[T], draw: Callable[[Axes, T], None], *, height: float, y_label: str = "") -> Figure:
     """One panel per part, which `draw` fills; the label of y is the first panel's."""
-    figure, panels = grid(1, len(parts), height=height)
+    figure, panels = grid(len(parts), height=height)
     for axes, part in zip(panels, parts, strict=True):
         draw(axes, part)
     if y_label:
@@ -116,10 +118,7 @@ def add_lines(axes: Axes, series: Sequence[Line], *, first: int = 0) -> None:
     for number, line in enumerate(series, start=first):
         colour, marker = PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)]
         dash = DASHES[number % len(DASHES)]
-        axes.plot(
-            line.x, line.y, color=colour, marker=marker, linestyle=dash, label=line.name,
-            markeredgecolor="white", markeredgewidth=0.6,
-        )  # fmt: skip
+        axes.plot(line.x, line.y, color=colour, marker=marker, linestyle=dash, label=line.name, mec="white", mew=0.6)
         if line.low is not None and line.high is not None:
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=BAND, linewidth=0)
 
@@ -135,29 +134,22 @@ def add_bars(axes: Axes, groups: Sequence[str], series: Sequence[Bars], *, horiz
                 f'bars "{part.name}": must have one value per group, {len(groups)}, got {len(part.value)}.'
             )
         where = centres + (number - (len(series) - 1) / 2) * thickness
-        draw(
-            where, part.value, thickness * 0.92, label=part.name,
-            color=PALETTE[number % len(PALETTE)], hatch=HATCHES[number % len(HATCHES)],
-            edgecolor="white", linewidth=0.5,
-        )  # fmt: skip
+        looks: dict[str, Any] = {"color": PALETTE[number % len(PALETTE)], "hatch": HATCHES[number % len(HATCHES)]}
+        draw(where, part.value, thickness * 0.92, label=part.name, edgecolor="white", linewidth=0.5, **looks)
         _add_intervals(axes, where.tolist(), part, horizontal=horizontal)
+    axes.grid(visible=False, axis="y" if horizontal else "x")
     if horizontal:
         axes.set_yticks(centres, groups)
         axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
     else:
         axes.set_xticks(centres, groups)
-        axes.grid(visible=False, axis="x")
 
 
 def _add_intervals(axes: Axes, where: Sequence[float], part: Bars, *, horizontal: bool) -> None:
     if part.low is None or part.high is None:
         return
-    value = np.asarray(part.value, np.float64)
     # a percentile interval may lie beside its value; matplotlib refuses lengths below zero
-    reach = np.maximum([value - np.asarray(part.low), np.asarray(part.high) - value], 0)
-    looks: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2}
-    if horizontal:
-        axes.errorbar(value, where, xerr=reach, **looks)
-    else:
-        axes.errorbar(where, value, yerr=reach, **looks)
+    reach = np.maximum([np.subtract(part.value, part.low), np.subtract(part.high, part.value)], 0)
+    x, y, error = (part.value, where, "xerr") if horizontal else (where, part.value, "yerr")
+    looks: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2, error: reach}
+    axes.errorbar(x, y, **looks)
