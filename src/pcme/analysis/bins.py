@@ -171,24 +171,19 @@ def _orders(means: Float64[np.ndarray, "r bins"]) -> Float64[np.ndarray, " r"]:
 
 
 def _panel(axes: style.Axes, queries: BinnedQueries) -> None:
-    charts.add_lines(axes, [_line(queries, curve) for curve in queries.curves])
+    """The curves of one direction; the axis is as narrow as they allow, but at least ten points high."""
+    lines, ends = [], []
+    for curve in queries.curves:
+        rho = curve.over_bins.value
+        trend = "the same in all bins" if math.isnan(rho) else f"ρ {style.signed(rho)}"
+        mean, low, high = ([100 * value for value in part] for part in (curve.mean, curve.low, curve.high))
+        lines.append(charts.Line(f"{METRICS[curve.metric]}, {trend}", queries.width, mean, low, high))
+        ends += [*low, *high]
+    charts.add_lines(axes, lines)
     axes.set(title=DIRECTIONS[queries.way], xlabel="mean log σ of the bin (median)")
-    limits = _limits(queries)
-    axes.set_ylim(*limits)
-    axes.set_yticks([tick for tick in axes.get_yticks() if limits[0] <= tick <= min(limits[1], 100)])
+    span = max(ends) - min(ends)
+    room = max(0.0, 10 - span) / 2 + 0.05 * span
+    bottom, top = max(-2.0, min(ends) - room), min(102.0, max(ends) + room)
+    axes.set_ylim(bottom, top)
+    axes.set_yticks([tick for tick in axes.get_yticks() if bottom <= tick <= min(top, 100)])
     style.legend_below(axes)
-
-
-def _line(queries: BinnedQueries, curve: MetricCurve) -> charts.Line:
-    rho = curve.over_bins.value
-    trend = "the same in all bins" if math.isnan(rho) else f"ρ {style.signed(rho)}"
-    percent = [[100 * value for value in part] for part in (curve.mean, curve.low, curve.high)]
-    return charts.Line(f"{METRICS[curve.metric]}, {trend}", queries.width, *percent)
-
-
-def _limits(queries: BinnedQueries) -> tuple[float, float]:
-    """As narrow as the values allow, but at least ten points apart."""
-    low = 100 * min(min(curve.low) for curve in queries.curves)
-    high = 100 * max(max(curve.high) for curve in queries.curves)
-    room = max(0.0, 10 - (high - low)) / 2 + 0.05 * (high - low)
-    return max(-2.0, low - room), min(102.0, high + room)

@@ -91,7 +91,12 @@ class CalibrationAnalysis(Analysis[Reliability], at_least={"bins": 2, "unmatched
         kind, nothing = WITHHELD, np.concatenate(without)[answerable]
         if (written := split.dataset.unmatched(self.unmatched)) is not None:
             kind, nothing = WRITTEN, best_of_each(score, subject.model.encode_captions(written.captions), split.images)
-        return _summary(counted, roc(kind, np.concatenate(with_matches)[answerable], nothing))
+        apart = roc(kind, np.concatenate(with_matches)[answerable], nothing)
+        confidence, true, count = zip(*counted.reliability, strict=True)
+        gap = np.abs(np.subtract(confidence, true)) * count
+        likely = np.array(confidence) >= LIKELY
+        error_likely = float(gap[likely].sum() / np.array(count)[likely].sum()) if likely.any() else float("nan")
+        return Reliability(sum(count), confidence, true, count, counted.error, error_likely, apart)
 
     @style.styled
     def draw(self, result: Reliability, images: object = None) -> style.Figure:
@@ -118,14 +123,6 @@ def roc(
     shares = [1 - np.searchsorted(np.sort(values), some) / len(values) for values in (unmatched, matched)]
     alarms, hits = ((0.0, *share.tolist()) for share in shares)
     return Roc(nothing, len(matched), len(unmatched), alarms, hits, auroc(matched, unmatched))
-
-
-def _summary(counted: Calibration, nothing: Roc) -> Reliability:
-    confidence, true, count = zip(*counted.reliability, strict=True)
-    gap = np.abs(np.subtract(confidence, true)) * count
-    likely = np.array(confidence) >= LIKELY
-    error_likely = float(gap[likely].sum() / np.array(count)[likely].sum()) if likely.any() else float("nan")
-    return Reliability(sum(count), confidence, true, count, counted.error, error_likely, nothing)
 
 
 def _probability(block: object) -> Float64[np.ndarray, "b g"]:

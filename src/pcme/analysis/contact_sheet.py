@@ -50,7 +50,7 @@ def draw(
     """Draw {title: queries}: images with the captions they find, captions with the images."""
     count = sum(map(len, (*image_lists.values(), *caption_lists.values())))
     height = count * ROW + (len(image_lists) + len(caption_lists)) * HEADING + 0.1
-    figure = style.blank(style.WIDTH, height, layout=None)
+    figure = style.blank(height, layout=None)
     sheet = figure.add_axes((0, 0, 1, 1))
     sheet.set(xlim=(0, style.WIDTH), ylim=(height, 0))
     sheet.set_axis_off()

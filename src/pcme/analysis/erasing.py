@@ -116,12 +116,11 @@ def curve(way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarr
 def _panel(axes: style.Axes, numbered: Sequence[tuple[int, PerturbationCurve]]) -> None:
     """The curves of one kind of item, in the looks of their numbers."""
     first, curve = numbered[0]
-    charts.add_lines(axes, [_line(each) for _, each in numbered], first=first)
+    lines = []
+    for _, each in numbered:
+        name = f"{each.name}, {100 * each.rises.value:.0f} % wider at half"
+        lines.append(charts.Line(name, [100 * r for r in each.ratio], each.mean, each.low, each.high))
+    charts.add_lines(axes, lines, first=first)
     share = "words spoiled (% of the caption)" if curve.of == "captions" else "pixels erased (%)"
     axes.set(title=f"{curve.items:,} {curve.of}", xlabel=share)
     style.legend_below(axes)
-
-
-def _line(curve: PerturbationCurve) -> charts.Line:
-    name = f"{curve.name}, {100 * curve.rises.value:.0f} % wider at half"
-    return charts.Line(name, [100 * r for r in curve.ratio], curve.mean, curve.low, curve.high)

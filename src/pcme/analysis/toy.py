@@ -137,40 +137,35 @@ class ToyAnalysis(Analysis[Plane], at_least={"images": 1, "captions": 1, "steps"
         return figure
 
     def _train(self, matches: Bool[Tensor, "c i"], progress: Progress) -> tuple[Gaussian, Gaussian]:
-        """Images and captions after `steps` of Adam, the rate falling along a half cosine."""
+        """Images and captions after `steps` of Adam, the rate falling along a half cosine.
+
+        The loss is Eq. (1) over all pairs, and the KL to the standard normal.
+        """
         generator = torch_stream(self.seed, "toy")
-        captions, images = (_start(count, generator) for count in matches.shape)
-        optimiser = torch.optim.Adam([*images, *captions], lr=LEARNING_RATE)
+        parts = []
+        for count in matches.shape:  # near the centre, σ = 1: Gaussians that start narrow stay where they are
+            means = torch.randn(count, 2, generator=generator) / 2
+            parts.append((nn.Parameter(means), nn.Parameter(torch.zeros(count, 2))))
+        optimiser = torch.optim.Adam([parameter for part in parts for parameter in part], lr=LEARNING_RATE)
         for step in range(self.steps):
             rate = LEARNING_RATE * (1 + math.cos(math.pi * step / self.steps)) / 2
             optimiser.param_groups[0]["lr"] = rate
-            loss = _loss(Gaussian(*captions), Gaussian(*images), matches, generator)
+            captions, images = both = [Gaussian(*part) for part in parts]
+            nll = pair_nll(captions, images, matches, scale=SCALE, shift=SHIFT, samples=SAMPLES, generator=generator)
+            kl = [(side.mean.square() + side.variance - 1 - 2 * side.log_sigma).mean() / 2 for side in both]
+            loss = nll.mean() + PRIOR * torch.stack(kl).sum()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             progress("steps", step + 1, self.steps)
-        return Gaussian(*images).detach(), Gaussian(*captions).detach()
+        captions, images = (Gaussian(*part).detach() for part in parts)
+        return images, captions
 
 
 def inside(items: Gaussian, points: Float[Tensor, "p 2"], share: float) -> Bool[np.ndarray, "n p"]:
     """Which points lie in the ellipse of each item that holds this share of its mass."""
     distance = ((points - items.mean[:, None]) / items.sigma[:, None]).square().sum(-1).sqrt()
     return (distance <= radius(share)).numpy()
-
-
-def _start(count: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:
-    """Means near the centre, σ = 1: Gaussians that start narrow stay where they are."""
-    means = torch.randn(count, 2, generator=generator) / 2
-    return nn.Parameter(means), nn.Parameter(torch.zeros(count, 2))
-
-
-def _loss(
-    captions: Gaussian, images: Gaussian, matches: Bool[Tensor, "c i"], generator: torch.Generator
-) -> Float[Tensor, ""]:
-    """Eq. (1) over all pairs, and the KL to the standard normal."""
-    nll = pair_nll(captions, images, matches, scale=SCALE, shift=SHIFT, samples=SAMPLES, generator=generator)
-    prior = [(side.mean.square() + side.variance - 1 - 2 * side.log_sigma).mean() / 2 for side in (captions, images)]
-    return nll.mean() + PRIOR * torch.stack(prior).sum()
 
 
 def _ellipses(items: Gaussian, classes: Tensor) -> tuple[PlaneGaussian, ...]:

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry, sample_rows, sides
 from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import embed
 from pcme.model import load
@@ -113,8 +113,12 @@ class VariancesAnalysis(Analysis[VarianceProfiles], at_least={"items": 2}):
         if not self.isotropic:
             return {}
         split = embed(load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress)
-        both = {"images": split.images, "captions": split.captions}
-        return {of: _one_variance(self.isotropic, items) for of, items in both.items()}
+        means = {}
+        for of, items in (("images", split.images), ("captions", split.captions)):
+            if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
+                raise ConfigError(f"{self.isotropic}: needs one sigma per item. Give a run of method pcme-isotropic.")
+            means[of] = float(items.variance[:, 0].double().mean())
+        return means
 
 
 def profile(of: str, items: Gaussian, isotropic: float | None) -> Profile:
@@ -142,12 +146,6 @@ def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:
         return Shares(float("nan"), float("nan"), float("nan"))
     parts = [np.square(part).mean() / total for part in (item, dimension, whole - item - dimension)]
     return Shares(*map(float, parts))
-
-
-def _one_variance(run: str, items: Embedding) -> float:
-    if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
-        raise ConfigError(f"{run}: must have one sigma per item. Give a run of method pcme-isotropic.")
-    return float(items.variance[:, 0].double().mean())
 
 
 def _panel(axes: style.Axes, profile: Profile, colour: str) -> None:

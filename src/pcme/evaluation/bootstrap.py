@@ -41,39 +41,29 @@ class Estimate:
     high: float
 
 
-def estimate(
-    statistic: Callable[[Weights], float], clusters: Int[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
+def estimate(statistic: Callable[[Weights], float], clusters: Int[np.ndarray, " n"]) -> Estimate:
     """Return a statistic of all items with its percentile interval over draws of clusters.
 
     >>> result = estimate(weighted_mean(np.arange(8.0)), np.arange(8))
     >>> result.value, result.low < 3.5 < result.high
     (3.5, True)
     """
-    drawn = replicates(statistic, clusters, resamples=resamples, seed=seed)
+    drawn = replicates(statistic, clusters)
     return Estimate(float(statistic(np.ones(len(clusters)))), *percentiles(drawn[:, 0]))
 
 
-def replicates(
-    statistic: Statistic, clusters: Int[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Float64[np.ndarray, "r k"]:
+def replicates(statistic: Statistic, clusters: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "r k"]:
     """Return the statistic of each draw: as many clusters as there are, with replacement."""
     kinds, cluster = np.unique(clusters, return_inverse=True)
     if len(kinds) < FEWEST:
-        width = np.size(statistic(np.ones(len(clusters))))
-        return np.full((resamples, width), np.nan)
-    blocks = _draws(len(kinds), resamples, numpy_stream(seed, "analysis", "bootstrap"))
+        return np.full((RESAMPLES, np.size(statistic(np.ones(len(clusters))))), np.nan)
+    blocks = _draws(len(kinds), RESAMPLES, numpy_stream(0, "analysis", "bootstrap"))
     rows = [np.atleast_1d(statistic(drawn[cluster])) for block in blocks for drawn in block]
     return np.stack(rows).astype(np.float64)
 
 
 def intervals(
-    direction: Direction,
-    names: Sequence[str] | None = None,
-    *,
-    level: float = LEVEL,
-    replicates: int = REPLICATES,
-    seed: int = 0,
+    direction: Direction, names: Sequence[str] | None = None, *, replicates: int = REPLICATES
 ) -> dict[str, Estimate]:
     """Return the metrics called by `names` (all by default) with their bootstrap intervals.
 
@@ -83,13 +73,11 @@ def intervals(
     {'recall@1': Estimate(value=0.75, low=0.25, high=1.0)}
     """
     wanted = list(metric_names(direction.values) if names is None else names)
-    drawn = resample(direction, wanted, replicates=replicates, seed=seed)
-    return {name: Estimate(direction.metric(name), *percentiles(drawn[:, i], level)) for i, name in enumerate(wanted)}
+    drawn = resample(direction, wanted, replicates=replicates)
+    return {name: Estimate(direction.metric(name), *percentiles(drawn[:, i])) for i, name in enumerate(wanted)}
 
 
-def resample(
-    direction: Direction, names: Sequence[str], *, replicates: int = REPLICATES, seed: int = 0
-) -> Float64[np.ndarray, "r f"]:
+def resample(direction: Direction, names: Sequence[str], *, replicates: int = REPLICATES) -> Float64[np.ndarray, "r f"]:
     """Return each metric of each replicate; directions with the same clusters get the same draws.
 
     NaN where nothing that was drawn has a relevant item, and everywhere with a single cluster.
@@ -97,21 +85,21 @@ def resample(
     kinds, cluster = np.unique(direction.clusters, return_inverse=True)
     if len(kinds) < FEWEST:
         return np.full((replicates, len(names)), np.nan)
-    blocks = _draws(len(kinds), replicates, numpy_stream(seed, "bootstrap"), len(direction))
+    blocks = _draws(len(kinds), replicates, numpy_stream(0, "bootstrap"), len(direction))
     parts = [[_metric(direction, name, drawn, cluster) for name in names] for drawn in blocks]
     return np.concatenate([np.stack(part, axis=1) for part in parts])
 
 
-def percentiles(values: Float64[np.ndarray, " r"], level: float = LEVEL) -> tuple[float, float]:
-    """Return the ends of the middle `level` of some values, NaN aside.
+def percentiles(values: Float64[np.ndarray, " r"]) -> tuple[float, float]:
+    """Return the ends of the middle 95 % of some values, NaN aside.
 
-    >>> percentiles(np.arange(101.0), 0.5)
-    (25.0, 75.0)
+    >>> [round(end) for end in percentiles(np.arange(201.0))]
+    [5, 195]
     """
     known = values[~np.isnan(values)]
     if not len(known):
         return math.nan, math.nan
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return low, high
 
 
@@ -142,10 +130,8 @@ def _draws(clusters: int, replicates: int, generator: np.random.Generator, held:
     at_once = max(1, AT_ONCE // (held or clusters))
     for start in range(0, replicates, at_once):
         count = min(at_once, replicates - start)
-        drawn = generator.integers(clusters, size=(count, clusters))
-        rows = np.arange(count)[:, None] * clusters
-        weights = np.bincount((drawn + rows).ravel(), minlength=count * clusters)
-        yield weights.reshape(count, clusters).astype(np.float64)
+        drawn = generator.integers(clusters, size=(count, clusters)) + np.arange(count)[:, None] * clusters
+        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(count, clusters).astype(np.float64)
 
 
 def _metric(

@@ -28,9 +28,11 @@ def chosen(asked: str | Sequence[str] | None, learned: Score, images: Embedding,
     """
     if asked is None:
         return Chosen((learned,))
-    every = _create(scores.names(), learned, images)
+    every = {
+        name: learned if name == learned.name else scores.create(name).suited_to(images) for name in scores.names()
+    }
     fitting = [name for name, score in every.items() if score.takes(images) and score.takes(captions)]
-    kind = type(images).__name__
+    missing, kind = [name for name in every if name not in fitting], type(images).__name__
     names = fitting if asked == ALL else names_of(asked)
     for name in names:
         if name not in fitting:
@@ -39,7 +41,6 @@ def chosen(asked: str | Sequence[str] | None, learned: Score, images: Embedding,
                 f"Use one of: {', '.join(fitting)}."
             )
     notes = [note for name in names if (note := _note(every[name], learned))]
-    missing = [name for name in every if name not in fitting]
     if asked == ALL and missing:
         notes.append(f"left out, since they do not compare {kind}: {', '.join(missing)}")
     return Chosen(tuple(every[name] for name in names), tuple(notes))
@@ -56,11 +57,6 @@ def names_of(asked: str | Sequence[str]) -> list[str]:
     if not names:
         raise ConfigError('scores: no name, got "". Give "all", or names as in "mean,csd".')
     return list(dict.fromkeys(scores.registry.name_of(scores.registry.get(name)) for name in names))
-
-
-def _create(names: Sequence[str], learned: Score, images: Embedding) -> dict[str, Score]:
-    """The scores of these names, each with its defaults but for the one that was learned."""
-    return {name: learned if name == learned.name else scores.create(name).suited_to(images) for name in names}
 
 
 def _note(score: Score, learned: Score) -> str:

@@ -86,9 +86,9 @@ def compare_evaluations(results: dict[str, Evaluation], metric: str = "r_precisi
     checked_metric(metric)
     base, *others = results
     for name in others:
-        _require_same_queries(results, base, name)
+        _require_same_queries(base, results[base], name, results[name])
         if split_name(metric)[1].startswith("pmrp"):
-            _require_same_labels(results, base, name)
+            _require_same_labels(base, results[base], name, results[name])
     differences = (_differences({n: r.direction(way) for n, r in results.items()}, way, metric) for way in DIRECTIONS)
     return Comparison(metric, results, tuple(chain.from_iterable(differences)))
 
@@ -110,26 +110,23 @@ def checked_metric(metric: str) -> str:
     return metric
 
 
-def _require_same_queries(results: dict[str, Evaluation], base: str, name: str) -> None:
-    first, other = results[base], results[name]
+def _require_same_queries(base: str, first: Evaluation, name: str, other: Evaluation) -> None:
     if first.digest != other.digest:
+        asked = [
+            f"{each.dataset} with {each.gallery:,} images and {each.queries:,} captions" for each in (first, other)
+        ]
         raise DataError(
-            f"{base} and {name}: must have the same queries, got {_queries(first)} and {_queries(other)}, "
+            f"{base} and {name}: must have the same queries, got {' and '.join(asked)}, "
             "or other captions, images or matches. Evaluate both on one split of the same data."
         )
 
 
-def _require_same_labels(results: dict[str, Evaluation], base: str, name: str) -> None:
-    first, other = (results[each].labels[:8] or "none on record" for each in (base, name))
-    if results[base].labels != results[name].labels:
+def _require_same_labels(base: str, first: Evaluation, name: str, other: Evaluation) -> None:
+    if first.labels != other.labels:
+        labels = " and ".join(each.labels[:8] or "none on record" for each in (first, other))
         raise DataError(
-            f"{base} and {name}: must have the same labels for PMRP, got {first} and {other}. "
-            "Evaluate both with the same labels."
+            f"{base} and {name}: must have the same labels for PMRP, got {labels}. Evaluate both with the same labels."
         )
-
-
-def _queries(result: Evaluation) -> str:
-    return f"{result.dataset} with {result.gallery:,} images and {result.queries:,} captions"
 
 
 def _differences(runs: dict[str, Direction], direction: DirectionName, metric: str) -> list[Difference]:
@@ -137,33 +134,24 @@ def _differences(runs: dict[str, Direction], direction: DirectionName, metric: s
     base, *others = runs
     drawn = {name: resample(run, [metric])[:, 0] for name, run in runs.items()}
     tested = [_p_value(_shares(runs[base], runs[name], metric)) for name in others]
-    return [
-        Difference(
-            name,
-            direction,
-            Estimate(runs[name].metric(metric) - runs[base].metric(metric), *percentiles(drawn[name] - drawn[base])),
-            p,
-            adjusted,
-        )
-        for name, p, adjusted in zip(others, tested, _holm(tested), strict=True)
-    ]
+    differences = []
+    for name, p, adjusted in zip(others, tested, _holm(tested), strict=True):
+        value = runs[name].metric(metric) - runs[base].metric(metric)
+        span = Estimate(value, *percentiles(drawn[name] - drawn[base]))
+        differences.append(Difference(name, direction, span, p, adjusted))
+    return differences
 
 
 def _shares(base: Direction, other: Direction, metric: str) -> Float64[np.ndarray, " c"]:
     """The contribution of each cluster to the difference of the two metrics."""
     gained = other.behind(metric) - base.behind(metric)
-    weights = _weights(base, metric, ~np.isnan(gained))
+    part = base.folds if metric.startswith(FOLDED) else np.zeros(len(base), np.int64)
+    counted = ~np.isnan(gained) & (part >= 0)
+    sizes = np.bincount(part[counted], minlength=1)
+    # a query weighs 1/n, or within folds 1/n of its fold over the number of folds
+    weights = np.where(counted, 1 / np.maximum(sizes[part] * np.count_nonzero(sizes), 1), 0.0)
     _, cluster = np.unique(base.clusters, return_inverse=True)
     return np.bincount(cluster, np.nan_to_num(gained) * weights)
-
-
-def _weights(direction: Direction, metric: str, known: np.ndarray) -> Float64[np.ndarray, " q"]:
-    """The weight of each query in the figure: 1/n, or within folds 1/n of its fold over folds."""
-    part = direction.folds if metric.startswith(FOLDED) else np.zeros(len(direction), np.int64)
-    counted = known & (part >= 0)
-    sizes = np.bincount(part[counted], minlength=1)
-    used = np.count_nonzero(sizes)
-    return np.where(counted, 1 / np.maximum(sizes[part] * used, 1), 0.0)
 
 
 def _p_value(shares: Float64[np.ndarray, " c"]) -> float:

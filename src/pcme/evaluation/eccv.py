@@ -4,8 +4,8 @@ Both come with the package `eccv_caption` (`pip install pcme[eccv]`). Their judg
 metrics have a value per query like all others, from the same pass.
 
 CxC (Parekh et al. 2021) judges all 5,000 images and 24,972 captions, by recall. ECCV Caption (Chun et al. 2022) has
-1,261 images and 1,332 captions with 22,550 and 11,279 relevant items, by mAP@R, R-Precision and recall@1. That
-package's PMRP is another measure than the paper's and needs files that it does not bring, so it is not computed here.
+1,261 images and 1,332 captions with 22,550 and 11,279 relevant items, by mAP@R, R-Precision and recall@1. The package's
+PMRP is another measure than the paper's and needs files that it does not bring.
 """
 
 import importlib
@@ -29,7 +29,8 @@ class Judgements:
 
     def __init__(self, package: Any, split: CaptionDataset) -> None:  # noqa: ANN401 - no types
         self.package = package
-        self.images, self.captions = _rows(_image_ids(split)), _rows(split.caption_ids)
+        known = split.metadata or [{}] * len(split.images)
+        self.images, self.captions = _rows([entry.get("coco_id") for entry in known]), _rows(split.caption_ids)
 
     @property
     def absent(self) -> int:
@@ -55,11 +56,6 @@ def load_package() -> Any | None:  # noqa: ANN401 - the package has no types
             return importlib.import_module("eccv_caption").Metrics()
     except ImportError:
         return None
-
-
-def _image_ids(split: CaptionDataset) -> list[object]:
-    known = split.metadata or [{}] * len(split.images)
-    return [entry.get("coco_id") for entry in known]
 
 
 def _rows(ids: Sequence[object]) -> dict[int, int]:

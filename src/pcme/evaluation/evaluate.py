@@ -36,8 +36,7 @@ class EvaluationReport:
         target = files.ensure_folder(folder, "the results' folder")
         for result in self.results:
             result.save(target / f"{result.score}.npz")
-        pairs = zip(self.results, self.costs, strict=True)
-        text = json.dumps([_summary(*pair) for pair in pairs], indent=2)
+        text = json.dumps(list(map(_summary, self.results, self.costs)), indent=2)
         files.write_text(target / SUMMARY, text + "\n")
 
 

@@ -40,8 +40,8 @@ class Fold:
 class GroundTruth:
     """The ground truth of one direction.
 
-    Queries with one number in `clusters` are not independent: captions of one image, or queries of
-    one class. `others` are further judgements of the same pairs, by name.
+    Queries with one number in `clusters` are not independent: captions of one image, or queries of one class.
+    `others` are further judgements of the same pairs, by name.
     """
 
     ids: tuple[str, ...]

@@ -1,9 +1,7 @@
 """Evaluate a score in one pass over its blocks: no score is computed twice.
 
-Each block of rows is ranked once, as deep as any metric needs; R-Precision and PMRP go R deep. A symmetric score is
-computed once for both directions: captions search images, and images search captions in the transposed matrix.
-
-Paper: §4.1.1.
+Each block of rows is ranked once, as deep as any metric needs. A symmetric score is computed once for both directions:
+captions search images, and images search captions in the transposed matrix. Paper: §4.1.1.
 """
 
 from collections.abc import Callable, Iterator

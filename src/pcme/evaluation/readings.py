@@ -2,9 +2,7 @@
 
 A dataset names the readings of its splits (`Dataset.readings`). COCO has five folds of 1,000 images (1K), plausible
 matches by labels (PMRP), and the judgements of ECCV Caption and CxC. Labels are read wherever a split has some. A new
-reading is one class under `@registry.register(name)`.
-
-Paper: §4.1, §C.1.
+reading is one class under `@registry.register(name)`. Paper: §4.1, §C.1.
 """
 
 from abc import ABC, abstractmethod
@@ -139,14 +137,10 @@ class CxC(_Judged):
 
 
 def _fold(truth: GroundTruth, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> Fold:
-    plausible = truth.plausible and truth.plausible.restricted(queries, gallery)
-    return Fold(queries, gallery, _restricted(truth.matches, queries, gallery), plausible)
-
-
-def _restricted(matches: Matches, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> Matches:
-    some = matches[queries]
-    column = np.full(matches.shape[1], -1, np.int64)
+    some = truth.matches[queries]
+    column = np.full(some.shape[1], -1, np.int64)
     column[gallery] = np.arange(len(gallery))
     rows, columns = np.repeat(np.arange(len(some)), some.counts), column[some.indices]
     inside = columns >= 0
-    return Matches.from_pairs(rows[inside], columns[inside], (len(queries), len(gallery)))
+    matches = Matches.from_pairs(rows[inside], columns[inside], (len(queries), len(gallery)))
+    return Fold(queries, gallery, matches, truth.plausible and truth.plausible.restricted(queries, gallery))

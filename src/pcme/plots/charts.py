@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pcme.errors import ShapeError
-from pcme.plots.style import DASHES, HATCHES, INK, MARKERS, PALETTE, WIDTH, Axes, Figure, grid, log_axis, styled
+from pcme.plots.style import DASHES, HATCHES, INK, MARKERS, PALETTE, Axes, Figure, grid, log_axis, styled
 
 T = TypeVar("T")
 
 BAND = 0.16
 """The opacity of a band."""
+HEIGHT = 3.4
+"""Inches."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,14 @@ def _check_lengths(name: str, *lists: Sequence[float] | None) -> None:
 
 @styled
 def lines(
-    series: Sequence[Line],
-    *,
-    x_label: str,
-    y_label: str,
-    title: str = "",
-    log_x: bool = False,
-    log_y: bool = False,
-    width: float = WIDTH,
-    height: float = 3.4,
+    series: Sequence[Line], *, x_label: str, y_label: str, title: str = "", log_x: bool = False, log_y: bool = False
 ) -> Figure:
     """Lines in one panel.
 
     >>> lines([Line("ours", [1, 2], [3, 4])], x_label="J", y_label="R@1 (%)").axes[0].get_xlabel()
     'J'
     """
-    figure, (axes,) = grid(width=width, height=height)
+    figure, (axes,) = grid(height=HEIGHT)
     for which in ("x",) * log_x + ("y",) * log_y:
         log_axis(axes, which)
     add_lines(axes, series)
@@ -85,8 +79,7 @@ def bars(
     x_label: str = "",
     title: str = "",
     horizontal: bool = False,
-    width: float = WIDTH,
-    height: float = 3.4,
+    height: float = HEIGHT,
 ) -> Figure:
     """Bars side by side in groups; `horizontal` for groups with long names.
 
@@ -94,7 +87,7 @@ def bars(
     >>> [text.get_text() for text in drawn.axes[0].get_xticklabels()]
     ['mean', 'w2']
     """
-    figure, (axes,) = grid(width=width, height=height)
+    figure, (axes,) = grid(height=height)
     add_bars(axes, groups, series, horizontal=horizontal)
     across, up = (y_label, x_label) if horizontal else (x_label, y_label)
     axes.set(xlabel=across, ylabel=up, title=title)

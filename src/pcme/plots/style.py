@@ -92,9 +92,9 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return inside
 
 
-def blank(width: float, height: float, layout: str | None = "constrained") -> Figure:
-    """An empty figure of this size in inches; without a layout its parts stay in place."""
-    drawn: Figure = require("matplotlib.figure").Figure(figsize=(width, height), layout=layout)
+def blank(height: float, layout: str | None = "constrained") -> Figure:
+    """An empty figure of this height in inches; without a layout its parts stay in place."""
+    drawn: Figure = require("matplotlib.figure").Figure(figsize=(WIDTH, height), layout=layout)
     return drawn
 
 
@@ -110,9 +110,9 @@ def legend_line(**looks: Any) -> Line2D:  # noqa: ANN401
     return drawn
 
 
-def grid(columns: int = 1, *, height: float, width: float = WIDTH) -> tuple[Figure, list[Axes]]:
+def grid(columns: int = 1, *, height: float) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, side by side."""
-    figure = blank(width, height)
+    figure = blank(height)
     return figure, list(figure.subplots(1, columns, squeeze=False).ravel())
 
 
@@ -120,7 +120,7 @@ def divided(
     height: float, *, heights: Sequence[float] = (1,), widths: Sequence[float] = (1,)
 ) -> tuple[Figure, list[SubFigure]]:
     """A figure and its parts, row by row, each with a layout of its own."""
-    figure = blank(WIDTH, height)
+    figure = blank(height)
     parts = figure.subfigures(len(heights), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths)
     return figure, list(parts.ravel())
 
