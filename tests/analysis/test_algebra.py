@@ -18,8 +18,8 @@ def gaussians(n, dim, seed, log_sigma=-1.0):
 
 def relation(inner, *outers, among):
     shown = [("inner", inner), *(("outer", outer) for outer in outers)]
-    texts = [("",)] * len(inner)
-    return related("in", ("inner", "outer"), (inner, outers), shown, np.arange(len(inner)), texts, among=among)
+    count = len(inner)
+    return related(("in", "inner", "outer"), (inner, outers), shown, [("",)] * count, np.arange(count), among)
 
 
 def test_inclusion_holds_for_the_narrow_in_the_wide_and_not_the_other_way():
@@ -68,9 +68,9 @@ def test_joined_captions_lie_in_both_and_no_control_shares_an_image_with_its_pai
     outers, texts = {}, {}
     real = algebra.related
 
-    def noted(name, names, sides, shown, clusters, each, **options):
-        outers[name], texts[name] = len(sides[1]), each
-        return real(name, names, sides, shown, clusters, each, **options)
+    def noted(names, operands, shown, each, *rest):
+        outers[names[0]], texts[names[0]] = len(operands[1]), each
+        return real(names, operands, shown, each, *rest)
 
     monkeypatch.setattr(algebra, "related", noted)
     AlgebraAnalysis(pairs=12).compute(subject())

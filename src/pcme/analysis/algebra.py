@@ -83,8 +83,8 @@ class SetRelations(Result):
 class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
     """Set algebra: mixing is intersection, erasing is inclusion, each with a score. Paper: Fig. 8.
 
-    An image (caption) should lie in the same one with `erased` of its pixels (words) gone; what
-    two images have in common in the two mixed; two captions of an image joined in both.
+    An image (caption) should lie in the same one with `erased` of its pixels (words) gone; what two images have in
+    common in the two mixed; two captions of an image joined in both.
     """
 
     needs = (SIGMA, CONTENT)
@@ -133,14 +133,14 @@ class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
         rows = base.sample_rows(len(side.queries), self.pairs, "algebra", "erased images")
         erased = [erase(_pixels(subject, i), self.erased, numpy_stream(0, "algebra", "erased", i)) for i in rows]
         names = [(subject.embedded.dataset.images.id(i),) for i in rows]
-        return _in_erased("an image", "image", side, rows, subject.model.encode_images(erased), names)
+        return _in_erased("an image", side, rows, subject.model.encode_images(erased), names)
 
     def _erased_captions(self, subject: Subject, side: Side) -> SetRelation:
         texts, split = subject.embedded.dataset.captions, subject.model.tokeniser.split
         rows = base.sample_rows(len(texts), self.pairs, "algebra", "erased captions")
         erased = [erase_words(split(texts[i]), numpy_stream(0, "algebra", "words", i), self.erased) for i in rows]
         names = [(texts[i],) for i in rows]
-        return _in_erased("a caption", "caption", side, rows, embed_words(subject.model, erased), names)
+        return _in_erased("a caption", side, rows, embed_words(subject.model, erased), names)
 
     def _mixed_images(self, subject: Subject, side: Side) -> SetRelation | None:
         """None where there are too few images for two pairs that share none."""
@@ -152,15 +152,10 @@ class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
         halves = [cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0] for i, (a, b) in enumerate(pixels)]
         mixed = _gaussian(subject.model.encode_images(halves))
         one, other = (side.queries[column.tolist()] for column in couples.T)
-        return related(
-            "what two images share lies in the two mixed",
-            ("their intersection", "mixed"),
-            (product([one, other]), [mixed]),
-            (("image A", one), ("image B", other), ("mixed", mixed)),
-            side.clusters[couples[:, 0]],
-            [(ids(i), ids(j)) for i, j in couples.tolist()],
-            among=side.queries,
-        )
+        names = ("what two images share lies in the two mixed", "their intersection", "mixed")
+        operands, shown = (product([one, other]), [mixed]), (("image A", one), ("image B", other), ("mixed", mixed))
+        texts = [(ids(i), ids(j)) for i, j in couples.tolist()]
+        return related(names, operands, shown, texts, side.clusters[couples[:, 0]], side.queries)
 
     def _joined_captions(self, subject: Subject, side: Side) -> SetRelation | None:
         """None where no image has two captions."""
@@ -172,31 +167,23 @@ class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
         words = [[*split(first), "and", *split(second)] for first, second in texts]
         joined = _gaussian(embed_words(subject.model, words))
         one, other = (side.queries[column.tolist()] for column in twins.T)
-        return related(
-            "two captions of an image, joined, lie in both",
-            ("joined", "the caption"),
-            (joined, [one, other]),
-            (("caption A", one), ("caption B", other), ("joined", joined)),
-            side.clusters[twins[:, 0]],
-            texts,
-            among=side.queries,
-        )
+        names = ("two captions of an image, joined, lie in both", "joined", "the caption")
+        operands, shown = (joined, [one, other]), (("caption A", one), ("caption B", other), ("joined", joined))
+        return related(names, operands, shown, texts, side.clusters[twins[:, 0]], side.queries)
 
 
 def related(
-    name: str,
-    names: tuple[str, str],
+    names: tuple[str, str, str],
     operands: tuple[Gaussian, Sequence[Gaussian]],
     shown: Sequence[tuple[str, Gaussian]],
-    clusters: Int64[np.ndarray, " n"],
     texts: Sequence[tuple[str, ...]],
-    *,
+    clusters: Int64[np.ndarray, " n"],
     among: Gaussian,
 ) -> SetRelation:
-    """The covers of all pairs, and a pair near the median, in the main plane of its kind.
+    """The covers of all pairs, and a pair near the median, in the main plane of the items it is `among`.
 
-    The inner should lie in each of several outers: the outer that covers it least counts. No two
-    pairs in succession may share an item.
+    The inner should lie in each of several outers: the outer that covers it least counts. No two pairs in succession
+    may share an item. `names` are those of the relation, its inner and its outer.
     """
     inner, outers = operands
     covers = geometry.least_favourable([geometry.pair_covers(inner, outer) for outer in outers])
@@ -205,23 +192,15 @@ def related(
     shapes = geometry.project([(label, items[typical]) for label, items in shown], geometry.main_plane(among))
     forward, backward, chance, holds = (estimate(weighted_mean(v), clusters) for v in (*covers, margin > 0))
     example = Projected(shapes, texts[typical])
-    return SetRelation(name, *names, len(inner), forward, backward, chance, holds, example)
+    return SetRelation(*names, len(inner), forward, backward, chance, holds, example)
 
 
-def _in_erased(
-    name: str, label: str, side: Side, rows: list[int], erased: Embedding, texts: Sequence[tuple[str]]
-) -> SetRelation:
-    """Items in the same ones with a part erased."""
-    whole, spoilt = side.queries[rows], _gaussian(erased)
-    return related(
-        f"{name} lies in the same one, partly erased",
-        (f"the {label}", "erased"),
-        (whole, [spoilt]),
-        ((label, whole), ("erased", spoilt)),
-        side.clusters[rows],
-        texts,
-        among=side.queries,
-    )
+def _in_erased(item: str, side: Side, rows: list[int], erased: Embedding, texts: Sequence[tuple[str]]) -> SetRelation:
+    """Items ("an image") in the same ones with a part erased."""
+    label, whole, spoilt = item.split()[-1], side.queries[rows], _gaussian(erased)
+    names = (f"{item} lies in the same one, partly erased", f"the {label}", "erased")
+    shown = ((label, whole), ("erased", spoilt))
+    return related(names, (whole, [spoilt]), shown, texts, side.clusters[rows], side.queries)
 
 
 def _pixels(subject: Subject, image: int) -> UInt8[Tensor, "3 h w"]:

@@ -150,10 +150,7 @@ R = TypeVar("R", bound=Result)
 
 @dataclass(frozen=True)
 class Analysis(ABC, Generic[R]):
-    """Abstract: a question that can be asked of a model and a split it has embedded.
-
-    `at_least` in the head of a class holds the smallest values of its parameters, by name.
-    """
+    """Abstract: a question that can be asked of a model and a split it has embedded."""
 
     needs: ClassVar[tuple[Need, ...]] = ()
     """Its requirements."""
@@ -164,6 +161,7 @@ class Analysis(ABC, Generic[R]):
     shows_images: ClassVar[bool] = False
     """Whether the figure shows images of the split."""
     at_least: ClassVar[Mapping[str, int]] = {}
+    """The smallest values of parameters, as the head of the class gives them."""
 
     def __init_subclass__(cls, at_least: Mapping[str, int] | None = None) -> None:
         if at_least is not None:

@@ -137,10 +137,7 @@ class ToyAnalysis(Analysis[Plane], at_least={"images": 1, "captions": 1, "steps"
         return figure
 
     def _train(self, matches: Bool[Tensor, "c i"], progress: Progress) -> tuple[Gaussian, Gaussian]:
-        """Images and captions after `steps` of Adam, the rate falling along a half cosine.
-
-        The loss is Eq. (1) over all pairs, and the KL to the standard normal.
-        """
+        """Images and captions after `steps` of Adam, along a half cosine, on Eq. (1) plus the KL to N(0, I)."""
         generator = torch_stream(self.seed, "toy")
         parts = []
         for count in matches.shape:  # near the centre, σ = 1: Gaussians that start narrow stay where they are

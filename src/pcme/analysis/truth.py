@@ -148,10 +148,7 @@ def expected_matches(score: Score, captions: Embedding, images: Embedding, progr
 
 
 def grouped(counts: Int64[np.ndarray, " m"], values: Values, groups: int) -> tuple[Groups, Groups, Groups, Groups]:
-    """(mean count, quartiles of the values) per group of captions with similar counts.
-
-    Groups are equally wide in log count, and hold at least five captions.
-    """
+    """(mean count, quartiles of the values) per group of at least five captions; equally wide in log count."""
     edges = np.linspace(0, np.log(counts.max()) + 1e-9, groups + 1)
     group = np.digitize(np.log(counts), edges[1:-1])
     parts = [part for each in range(groups) if len(part := np.flatnonzero(group == each)) >= FEWEST]

@@ -1,9 +1,7 @@
-"""Evaluate: embed a split, score it in both directions, and measure each query.
+"""Evaluate: embed a split, score it in both directions, and measure each query. Paper: §4.1.
 
 `evaluate` does all of it for a run; `embed`, `protocol` and `evaluate_score` are its steps. The result is an
 `Evaluation` with the per-query values of every metric. docs/guide/evaluate.md explains each metric.
-
-Paper: §4.1.
 """
 
 from pcme.evaluation.bootstrap import Estimate as Estimate

@@ -123,10 +123,7 @@ def spearman(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Callable
 
 
 def _draws(clusters: int, replicates: int, generator: np.random.Generator, held: int | None = None) -> Iterator[Counts]:
-    """Blocks of counts: as many clusters as there are, drawn with replacement.
-
-    `held` numbers per replicate are what a block's user holds.
-    """
+    """Blocks of counts of clusters drawn with replacement; a block's user holds `held` numbers per replicate."""
     at_once = max(1, AT_ONCE // (held or clusters))
     for start in range(0, replicates, at_once):
         count = min(at_once, replicates - start)

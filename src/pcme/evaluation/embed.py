@@ -36,10 +36,7 @@ def embed(
     features: FeatureRows | None = None,
     progress: Progress = silent,
 ) -> Embedded:
-    """Embed every image and caption once; unusable images leave with their captions.
-
-    `features` are the backbone's features of the images, if they have been computed before.
-    """
+    """Embed every image and caption once; unusable images leave with their captions. `features` stand for pixels."""
     model.eval()
     stored = dataset.image_vectors if features is None else features
     if stored is None:

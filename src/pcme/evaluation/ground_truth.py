@@ -12,10 +12,7 @@ from pcme.retrieval.plausible import Plausible
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """The relevant items of every query in the gallery; `sizes` also counts those outside it.
-
-    A query of size 0 is not asked.
-    """
+    """The relevant items of every query; `sizes` also counts those outside the gallery (0: the query is not asked)."""
 
     matches: Matches
     sizes: Int64[np.ndarray, " q"]

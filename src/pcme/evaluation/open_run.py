@@ -28,10 +28,7 @@ def open_run(
     problems: Problems | None = None,
     progress: Progress = silent,
 ) -> Subject:
-    """Load the model of a run, unless it is given; its split is loaded and embedded on first use.
-
-    Items that cannot be read are left out and reported to `problems`.
-    """
+    """Load a run's model, unless it is given, and its split on first use; unusable items are reported to `problems`."""
     model = run if isinstance(run, Model) else load(run)
     noted = Problems() if problems is None else problems
     return Subject(

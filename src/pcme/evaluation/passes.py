@@ -39,11 +39,7 @@ def evaluate_score(
     *,
     progress: Progress = silent,
 ) -> Evaluation:
-    """Evaluate a score on a split's embeddings, in both directions and per query.
-
-    `truth` is the split, or its `protocol` if several scores are evaluated.
-    `progress` counts the queries of both directions.
-    """
+    """Evaluate a score on embeddings, per query in both directions; `truth` is the split, or its `protocol`."""
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
     t2i, i2t = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
     return Evaluation(
@@ -59,10 +55,7 @@ def evaluate_score(
 
 
 def retrieval(score: Score, images: Embedding, captions: Embedding, matches: Matches) -> dict[str, dict[str, float]]:
-    """{direction: {metric: mean}} of both directions; `matches` has captions as queries.
-
-    The short form of `evaluate_score`, for matches alone.
-    """
+    """{direction: {metric: mean}}: the short form of `evaluate_score`, for matches with captions as queries."""
     names = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
     there, back = (GroundTruth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
     t2i, i2t = (
