@@ -69,10 +69,8 @@ def require(name: str, subject: Subject) -> None:
 
 def _with_sigma() -> list[str]:
     """The methods whose classes have a σ unless it is switched off; none is created."""
-    classes = {name: methods.registry.get(name) for name in methods.names()}
-    return [
-        name for name, method in classes.items() if issubclass(method, GaussianMethod) and method.covariance != "none"
-    ]
+    known = {name: methods.registry.get(name) for name in methods.names()}
+    return [name for name, kind in known.items() if issubclass(kind, GaussianMethod) and kind.covariance != "none"]
 
 
 def _like(default: object, key: str, text: str) -> object:

@@ -22,6 +22,7 @@ from pcme.data.text.perturbation import erase_words
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation.bootstrap import Estimate, estimate, weighted_mean
+from pcme.evaluation.subject import require_sigma
 from pcme.plots import charts, style
 from pcme.scores.combine import product
 from pcme.uncertainty.perturbation import embed_words
@@ -150,7 +151,7 @@ class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
             return None
         pixels = [[_pixels(subject, i) for i in pair] for pair in couples.tolist()]
         halves = [cutmix(a, b, 0.5, numpy_stream(0, "algebra", "mixed", i))[0] for i, (a, b) in enumerate(pixels)]
-        mixed = _gaussian(subject.model.encode_images(halves))
+        mixed = require_sigma(subject.model.encode_images(halves))
         one, other = (side.queries[column.tolist()] for column in couples.T)
         names = ("what two images share lies in the two mixed", "their intersection", "mixed")
         operands, shown = (product([one, other]), [mixed]), (("image A", one), ("image B", other), ("mixed", mixed))
@@ -165,7 +166,7 @@ class AlgebraAnalysis(Analysis[SetRelations], at_least={"pairs": 2}):
             return None
         texts = [(dataset.captions[i], dataset.captions[j]) for i, j in twins.tolist()]
         words = [[*split(first), "and", *split(second)] for first, second in texts]
-        joined = _gaussian(embed_words(subject.model, words))
+        joined = require_sigma(embed_words(subject.model, words))
         one, other = (side.queries[column.tolist()] for column in twins.T)
         names = ("two captions of an image, joined, lie in both", "joined", "the caption")
         operands, shown = (joined, [one, other]), (("caption A", one), ("caption B", other), ("joined", joined))
@@ -197,7 +198,7 @@ def related(
 
 def _in_erased(item: str, side: Side, rows: list[int], erased: Embedding, texts: Sequence[tuple[str]]) -> SetRelation:
     """Items ("an image") in the same ones with a part erased."""
-    label, whole, spoilt = item.split()[-1], side.queries[rows], _gaussian(erased)
+    label, whole, spoilt = item.split()[-1], side.queries[rows], require_sigma(erased)
     names = (f"{item} lies in the same one, partly erased", f"the {label}", "erased")
     shown = ((label, whole), ("erased", spoilt))
     return related(names, (whole, [spoilt]), shown, texts, side.clusters[rows], side.queries)
@@ -223,11 +224,6 @@ def _twins(dataset: CaptionDataset, generator: np.random.Generator, count: int) 
         if len(pairs) == count:
             break
     return np.array(pairs, np.int64).reshape(-1, 2)
-
-
-def _gaussian(items: Embedding) -> Gaussian:
-    assert isinstance(items, Gaussian), "asked only of models with a sigma"
-    return items
 
 
 def _draw_example(axes: style.Axes, relation: SetRelation) -> None:

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -88,9 +88,9 @@ def _draw_facts(sheet: style.Axes, item: Extreme, corner: tuple[float, float]) -
     sheet.text(corner[0], corner[1] + 0.02, text, fontsize=8, color=style.FAINT, va="top")
 
 
-def _draw_mark(sheet: style.Axes, hit: RetrievedItem, corner: tuple[float, float], **looks: object) -> None:
+def _draw_mark(sheet: style.Axes, hit: RetrievedItem, corner: tuple[float, float], **looks: Any) -> None:  # noqa: ANN401
     mark, colour = ("✓", RIGHT) if hit.right else ("✗", WRONG)
-    sheet.text(*corner, mark, fontsize=8.5, color=colour, va="top", fontweight="bold", **cast("Any", looks))
+    sheet.text(*corner, mark, fontsize=8.5, color=colour, va="top", fontweight="bold", **looks)
 
 
 def _draw_pixels(

@@ -1,6 +1,5 @@
 """extremes: the most and the least uncertain items, and what they retrieve. Paper: §F.3."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,27 +111,32 @@ class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
         )
 
     def _recall(self, score: Score, side: Side, order: Int64[np.ndarray, " n"]) -> float:
-        some = order[: max(1, round(self.tail * len(order)))]
-        ranking = score.topk(side.queries[some.tolist()], side.gallery, k=1)
-        return float(np.nanmean(metrics.recall(ranking, side.matches[some], 1)))
+        tail = order[: max(1, round(self.tail * len(order)))]
+        ranking = score.topk(side.queries[tail.tolist()], side.gallery, k=1)
+        return float(np.nanmean(metrics.recall(ranking, side.matches[tail], 1)))
 
     def _extremes(
         self, score: Score, side: Side, order: Int64[np.ndarray, " n"], dataset: CaptionDataset
     ) -> tuple[Extreme, ...]:
         """The first items of an order, no two with one text or class, with their hits; captions found are different."""
         by_image = side.of == "images"
-        some = _different(side.clusters.tolist() if by_image else dataset.captions, order, self.count)
+        first: dict[object, int] = {}
+        for row in order.tolist():
+            first.setdefault(side.clusters[row] if by_image else dataset.captions[row], row)
+            if len(first) == self.count:
+                break
+        some = list(first.values())
         ranking = score.topk(side.queries[some], side.gallery, k=min(DEEP * self.hits, len(side.gallery)))
         relevant = side.matches[np.array(some)].hits(ranking.ids.numpy())
         extremes = []
         for row, *found in zip(some, ranking.ids.tolist(), ranking.scores.tolist(), relevant.tolist(), strict=True):
             hits = [
-                RetrievedItem(place, _text(dataset, place, image=not by_image), score, right)
-                for place, score, right in zip(*found, strict=True)
+                RetrievedItem(place, _text(dataset, place, image=not by_image), value, right)
+                for place, value, right in zip(*found, strict=True)
             ]
             if by_image:  # reversed, so that the first of each text stays
-                first = {hit.text: hit for hit in reversed(hits)}
-                hits = [hit for hit in hits if first[hit.text] is hit]
+                by_text = {hit.text: hit for hit in reversed(hits)}
+                hits = [hit for hit in hits if by_text[hit.text] is hit]
             extremes.append(
                 Extreme(
                     row,
@@ -144,16 +148,6 @@ class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
                 )
             )
         return tuple(extremes)
-
-
-def _different(kinds: Sequence[object], order: Int64[np.ndarray, " n"], count: int) -> list[int]:
-    """The first rows of an order of which no two are of one kind."""
-    first: dict[object, int] = {}
-    for row in order.tolist():
-        first.setdefault(kinds[row], row)
-        if len(first) == count:
-            break
-    return list(first.values())
 
 
 def _text(dataset: CaptionDataset, row: int, *, image: bool) -> str:

@@ -18,7 +18,6 @@ from pcme.uncertainty.sigma import mean_log_sigma
 
 ENDS_SHOWN = 9
 """Words from either end of the list."""
-
 SHORTEST = 3
 """Captions with fewer words are left out."""
 SHOWN = range(5, 15)

@@ -27,8 +27,6 @@ FEWEST = 5
 
 Values = Float64[np.ndarray, " m"]
 """One number per caption."""
-Groups = Float64[np.ndarray, " g"]
-"""One number per group of captions."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +145,13 @@ def expected_matches(score: Score, captions: Embedding, images: Embedding, progr
     return np.concatenate(sums)
 
 
-def grouped(counts: Int64[np.ndarray, " m"], values: Values, groups: int) -> tuple[Groups, Groups, Groups, Groups]:
-    """(mean count, quartiles of the values) per group of at least five captions; equally wide in log count."""
+def grouped(counts: Int64[np.ndarray, " m"], values: Values, groups: int) -> Float64[np.ndarray, "4 g"]:
+    """Mean count and quartiles of the values per group of at least five captions; equally wide in log count."""
     edges = np.linspace(0, np.log(counts.max()) + 1e-9, groups + 1)
     group = np.digitize(np.log(counts), edges[1:-1])
     parts = [part for each in range(groups) if len(part := np.flatnonzero(group == each)) >= FEWEST]
     quartiles = [np.quantile(values[part], (0.25, 0.5, 0.75)) for part in parts]
-    low, middle, high = np.array(quartiles).reshape(-1, 3).T
-    return np.array([counts[part].mean() for part in parts]), low, middle, high
+    return np.vstack([[counts[part].mean() for part in parts], np.array(quartiles).reshape(-1, 3).T])
 
 
 def _panel(axes: style.Axes, against: VersusMatches) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -160,7 +160,7 @@ def tf_idf(texts: Sequence[frozenset[str]]) -> tuple[WeightedWord, ...]:
     return tuple(sorted(words, key=lambda word: (-word.weight, word.word)))
 
 
-def _counts(texts: Iterable[frozenset[str]]) -> Counter[str]:
+def _counts(texts: Sequence[frozenset[str]]) -> Counter[str]:
     return Counter(word for words in texts for word in words)
 
 

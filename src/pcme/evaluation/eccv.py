@@ -68,7 +68,6 @@ def _relation(answers: Answers, queries: Mapping[int, int], gallery: Mapping[int
     """Relevant items by row; two judged captions are not among COCO's 25,000."""
     pairs = [(queries[query], gallery[item]) for query, items in answers.items() for item in items if item in gallery]
     sizes = np.zeros(len(queries), np.int64)
-    for query, items in answers.items():
-        sizes[queries[query]] = len(set(items))
+    sizes[[queries[query] for query in answers]] = [len(set(items)) for items in answers.values()]
     rows, columns = np.array(pairs, np.int64).reshape(-1, 2).T
     return Relation(Matches.from_pairs(rows, columns, (len(queries), len(gallery))), sizes)

@@ -67,12 +67,9 @@ def evaluate(
 
 def _summary(result: Evaluation, spent: Cost) -> dict[str, Any]:
     """The metrics of a score with their intervals, and its cost."""
-    spans = {
-        way: {
-            name: None if math.isnan(span.low) else [span.low, span.high]
-            for name, span in intervals(result.direction(way)).items()
-        }
-        for way in DIRECTIONS
-    }
+    spans = {}
+    for way in DIRECTIONS:
+        ends = intervals(result.direction(way)).items()
+        spans[way] = {name: None if math.isnan(span.low) else [span.low, span.high] for name, span in ends}
     about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
     return {**result.record(), "intervals": spans, "cost": asdict(spent), **about}

@@ -130,15 +130,13 @@ class MtebModel:
 
     def _embedded(self, batch: Batch) -> Embedding:
         images, texts = _given(batch, "image"), _texts(batch)
-        if (images is None) == (texts is None):
-            raise ConfigError(
-                f"items: must be images or texts, got the columns {sorted(batch)}. Choose tasks "
-                "between images and texts."
-            )
-        if images is not None:
+        if images is not None and texts is None:
             return self.model.encode_images([image.convert("RGB") for image in images])
-        assert texts is not None
-        return self.model.encode_captions(texts)
+        if texts is not None and images is None:
+            return self.model.encode_captions(texts)
+        raise ConfigError(
+            f"items: must be images or texts, got the columns {sorted(batch)}. Choose tasks between images and texts."
+        )
 
     def _unpacked(self, array: ArrayLike) -> Embedding:
         rows = torch.as_tensor(np.atleast_2d(np.asarray(array)), dtype=torch.float32)
@@ -161,7 +159,6 @@ def _texts(batch: Batch) -> list[str] | None:
         return None
     if not all(isinstance(text, str) for text in texts):
         raise ConfigError("texts: must be sentences, got conversations. Choose another task.")
-    before = batch.get("title") or [""] * len(texts)
-    behind = batch.get("instruction") or [""] * len(texts)
+    before, behind = (batch.get(column) or [""] * len(texts) for column in ("title", "instruction"))
     rows = zip(before, texts, behind, strict=True)
     return [" ".join(part.strip() for part in row if part and part.strip()) for row in rows]

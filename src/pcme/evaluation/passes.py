@@ -41,17 +41,13 @@ def evaluate_score(
 ) -> Evaluation:
     """Evaluate a score on embeddings, per query in both directions; `truth` is the split, or its `protocol`."""
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
-    t2i, i2t = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
-    return Evaluation(
-        rules.dataset,
-        score.name,
-        score.parameters,
-        _direction(i2t, rules.i2t, len(captions)),
-        _direction(t2i, rules.t2i, len(images)),
-        rules.digest,
-        rules.notes,
-        rules.labels,
+    values = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
+    t2i, i2t = (
+        Direction(part, truth.ids, truth.matches.shape[1], truth.clusters, truth.fold_of)
+        for part, truth in zip(values, (rules.t2i, rules.i2t), strict=True)
     )
+    about = (rules.digest, rules.notes, rules.labels)
+    return Evaluation(rules.dataset, score.name, score.parameters, i2t, t2i, *about)
 
 
 def retrieval(score: Score, images: Embedding, captions: Embedding, matches: Matches) -> dict[str, dict[str, float]]:
@@ -127,7 +123,3 @@ def _measure(
             own = {OWN: Relation.of(fold.matches)}
             inner = block_metrics(part, slice(first, last), own, fold.plausible)
             yield from ((FOLDED + name, queries, values) for name, values in inner.items())
-
-
-def _direction(values: Values, truth: GroundTruth, gallery: int) -> Direction:
-    return Direction(values, truth.ids, gallery, truth.clusters, truth.fold_of)

@@ -35,8 +35,8 @@ def protocol(dataset: CaptionDataset, chosen: Sequence[Reading] | None = None) -
     """Gather all that a split can be judged by; `chosen` readings replace those it names."""
     if not len(dataset.images) or not len(dataset.captions):
         raise DataError(
-            f"{dataset.where}: has {len(dataset.images)} usable images and "
-            f"{len(dataset.captions)} captions, an evaluation needs both. See `pcme data check`."
+            f"{dataset.where}: needs images and captions, got {len(dataset.images)} usable images and "
+            f"{len(dataset.captions)} captions. See `pcme data check`."
         )
     truths = _own(dataset)
     digest = _digest(truths)
