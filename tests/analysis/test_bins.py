@@ -64,7 +64,9 @@ def test_the_values_are_those_of_the_whole_matrix():
     np.testing.assert_array_equal(found["r_precision"], metrics.r_precision(matrix, matches))
 
 
-def test_both_directions_are_there():
-    found = BinsAnalysis(bins=3).compute(subject())
+def test_both_directions_are_there_and_counted_together():
+    seen = []
+    found = BinsAnalysis(bins=3).compute(subject(), lambda *step: seen.append(step))
     assert [(way.way, way.queries) for way in found.ways] == [("i2t", 24), ("t2i", 120)]
     assert len(found.numbers()) == 8
+    assert seen == [("queries", 24, 144), ("queries", 144, 144)]

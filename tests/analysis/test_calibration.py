@@ -25,10 +25,8 @@ def test_the_curve_against_thresholds():
 
 
 def test_a_long_curve_is_thinned_but_keeps_its_ends():
-    generator = np.random.default_rng(0)
-    found = roc(WRITTEN, generator.random(5000), generator.random(5000), points=50)
-    assert len(found.found) == 51
-    assert (found.found[0], found.found[-1]) == (0, 1)
+    found = roc(WRITTEN, *np.random.default_rng(0).random((2, 5000)), points=50)
+    assert (len(found.found), found.found[0], found.found[-1]) == (51, 0, 1)
 
 
 def test_reliability_against_a_loop():
@@ -47,13 +45,10 @@ def test_reliability_against_a_loop():
     assert found.pairs == len(p)
 
 
-def test_aviary_writes_captions_that_fit_nothing():
-    found = CalibrationAnalysis(unmatched=30).compute(subject())
-    assert (found.nothing.nothing, found.nothing.unmatched) == (WRITTEN, 30)
-
-
-def test_elsewhere_the_matches_are_taken_away():
+def test_aviary_writes_captions_that_fit_nothing_and_elsewhere_the_matches_are_taken_away():
     of = subject()
+    written = CalibrationAnalysis(unmatched=30).compute(of).nothing
+    assert (written.nothing, written.unmatched) == (WRITTEN, 30)
     plain = replace(of.embedded.dataset, writer=None)
     other = Subject.of(of.model, evaluation.Embedded(plain, of.images, of.captions))
     found = CalibrationAnalysis().compute(other).nothing

@@ -9,43 +9,23 @@ import pytest
 from pcme import analysis
 from pcme.analysis import Subject
 from pcme.errors import ConfigError, FormatError
+from tests.analysis.conftest import compute
 from tests.analysis.subjects import MEANS_ONLY, NO_PROBABILITY, subject, untrained
 
-SMALL = {
-    "algebra": {"pairs": 6},
-    "bins": {"bins": 3},
-    "erasing": {"items": 6},
-    "extremes": {"count": 2},
-    "influence": {"captions": 6, "least": 1},
-    "toy": {"steps": 3},
-    "words": {"bins": 2, "least": 2},
-}
-"""Parameters that make an analysis quick."""
-
-
-@pytest.fixture(scope="module")
-def results():
-    return {name: analysis.create(name, **SMALL.get(name, {})).compute(subject()) for name in analysis.names()}
-
 
 @pytest.mark.parametrize("name", analysis.names())
-def test_a_result_is_written_and_read_back_as_the_same_value(results, tmp_path, name):
-    about = {"run": "runs/x", "split": "test"}
-    analysis.write(tmp_path / "found.json", name, results[name], about)
-    stored = analysis.read(tmp_path / "found.json")
-    assert repr(stored.result) == repr(results[name])  # NaN is not equal to itself
-    assert (stored.analysis, stored.about) == (name, about)
-
-
-@pytest.mark.parametrize("name", analysis.names())
-def test_its_file_is_json_for_everybody(results, name):
+def test_a_result_is_written_as_json_for_everybody_and_read_back_as_the_same_value(results, tmp_path, name):
     def refuse(text):
         raise AssertionError(f"{text} is not JSON")
 
-    text = json.dumps(analysis.record(name, results[name], {}))
-    record = json.loads(text, parse_constant=refuse)
+    about = {"run": "runs/x", "split": "test"}
+    analysis.write(tmp_path / "found.json", name, results[name], about)
+    record = json.loads((tmp_path / "found.json").read_text(), parse_constant=refuse)
+    assert record == analysis.record(name, results[name], about)
     assert record["numbers"]
-    assert record["analysis"] == name
+    stored = analysis.read(tmp_path / "found.json")
+    assert repr(stored.result) == repr(results[name])  # NaN is not equal to itself
+    assert (stored.analysis, stored.about) == (name, about)
 
 
 @pytest.mark.parametrize("name", analysis.names())
@@ -71,8 +51,7 @@ def test_it_says_what_it_is_and_how_to_read_it(results, name):
 
 @pytest.mark.parametrize("name", analysis.names())
 def test_it_is_the_same_every_time(results, name):
-    again = analysis.create(name, **SMALL.get(name, {})).compute(subject())
-    assert repr(again) == repr(results[name])
+    assert repr(compute(name)) == repr(results[name])
 
 
 def test_all_fit_a_model_with_sigma_and_few_one_without():
