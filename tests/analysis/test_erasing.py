@@ -1,13 +1,15 @@
 """erasing: what widths come to, that nothing spoiled is nothing changed, and what it needs."""
 
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from pcme.analysis import Subject
 from pcme.analysis.erasing import ErasingAnalysis, curve
-from pcme.uncertainty.perturbation import RATIOS
+from pcme.uncertainty.perturbation import RATIOS, delete_words
 from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject, untrained, world
 
@@ -34,6 +36,13 @@ def test_every_way_begins_with_what_was_there():
         clean = mean_log_sigma(of.captions if one.of == "captions" else of.images)
         assert one.mean[0] == pytest.approx(clean.mean(), abs=1e-5)
         assert one.items == len(clean)
+
+
+def test_deleting_is_nested():
+    words = ["a", "small", "bird", "with", "a", "red", "crown", "and", "a", "long", "bill"]
+    parts = [Counter(delete_words(words, np.random.default_rng(3), ratio)) for ratio in RATIOS]
+    assert (parts[0], parts[-1]) == (Counter(words), Counter())
+    assert all(less <= more for more, less in pairwise(parts))
 
 
 def test_vectors_on_both_sides_leave_nothing_to_spoil():

@@ -9,8 +9,9 @@ from pcme import data, load, recipes
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 from pcme.evaluation import Evaluation, embed, evaluate, evaluate_score
-from tests.evaluation.models import saved, untrained
+from tests.evaluation.models import untrained
 from tests.helpers import picture
+from tests.models import build
 
 
 def test_a_run_is_judged_on_its_test_split_by_its_own_score(tmp_path):
@@ -70,7 +71,8 @@ def coco_folder(root):
 def test_a_part_of_coco_has_pmrp_and_says_what_it_lacks(tmp_path):
     root = coco_folder(tmp_path / "coco")
     recipe = recipes.get("aviary-tiny").changed(['data={"kind": "coco"}'])
-    report = evaluate(saved(tmp_path / "run", recipe), data_root=root)
+    build(recipe).save(tmp_path / "run")
+    report = evaluate(tmp_path / "run", data_root=root)
     kinds = [note.partition(":")[0] for note in report.notes]
     assert kinds == ["no 1K", "no ECCV Caption, no CxC"]
     (found,) = report.results
