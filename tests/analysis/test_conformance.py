@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import math
+from dataclasses import dataclass
 
 import pytest
 
-from pcme import analysis
+from pcme import analysis, methods
 from pcme.analysis import Subject
 from pcme.errors import ConfigError, FormatError
 from tests.analysis.conftest import compute
@@ -69,6 +70,20 @@ def test_what_does_not_fit_is_refused_with_what_does():
     assert "For this run: calibration, toy, truth." in said
     assert "pcme-overlap" in said.partition("Methods with a sigma")[2]
     assert "vse0" not in said
+
+
+def test_a_method_that_cannot_be_created_does_not_break_the_message():
+    @dataclass(frozen=True)
+    class Demanding(methods.registry.get("pcme")):
+        def __post_init__(self):
+            raise AssertionError("created")
+
+    methods.registry.register("demanding")(Demanding)
+    try:
+        with pytest.raises(ConfigError, match="demanding"):
+            analysis.require("bins", subject(MEANS_ONLY))
+    finally:
+        del methods.registry._classes["demanding"]
 
 
 def test_asking_what_fits_embeds_nothing():

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pcme import analysis, plots
+from pcme.analysis import Analysis, Number, Result
 from pcme.evaluation import Estimate
 from tests.analysis.subjects import subject
 
@@ -82,3 +83,26 @@ def test_a_metric_that_is_the_same_in_all_bins_and_an_expected_number_of_0_are_d
     expected = results["truth"].expected
     nothing = replace(expected, points=tuple(replace(point, says=0.0) for point in expected.points))
     assert plots.png(analysis.create("truth").draw(replace(results["truth"], expected=nothing)))
+
+
+class Counts(Result):
+    def numbers(self):
+        name = "how many captions there are for each image of the split, on average"
+        return (
+            Number("images", 24, "more is better"),
+            Number(name, 5.0, "1: one each", 4.0, 6.0),
+            Number("nothing", math.nan, ""),
+        )
+
+
+class Counting(Analysis[Counts]):
+    def compute(self, subject, progress=None):
+        return Counts()
+
+
+def test_without_plot_code_bars_of_the_numbers_are_drawn():
+    figure = Counting().figure(Counting().compute(None), subject())
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == [24, 5]
+    assert "\n" in axes.get_yticklabels()[1].get_text()
+    assert plots.png(figure).startswith(b"\x89PNG")

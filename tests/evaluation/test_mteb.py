@@ -42,9 +42,9 @@ def folder(tmp_path_factory):
 
 def tables(split):
     """(images, captions) of a split as MTEB has them."""
-    pictures = [split.images.load(i) for i in range(len(split.images))]
-    names = [split.images.id(i) for i in range(len(split.images))]
-    return (Columns(id=names, image=pictures), Columns(id=list(split.caption_ids), text=list(split.captions)))
+    rows = range(len(split.images))
+    images = Columns(id=[*map(split.images.id, rows)], image=[*map(split.images.load, rows)])
+    return images, Columns(id=list(split.caption_ids), text=list(split.captions))
 
 
 def test_a_search_ranks_by_the_models_own_score(folder, split):
@@ -55,24 +55,22 @@ def test_a_search_ranks_by_the_models_own_score(folder, split):
     own = load(folder)
     embedded = embed(own, split, Problems())
     ranking = own.score().topk(embedded.captions, embedded.images, k=4)
-    names = images["id"]
     for row, caption in enumerate(captions["id"]):
-        expected = [names[i] for i in ranking.ids[row].tolist()]
-        assert list(found[caption]) == expected
+        assert list(found[caption]) == [images["id"][i] for i in ranking.ids[row].tolist()]
         assert list(found[caption].values()) == pytest.approx(ranking.scores[row].tolist())
     assert model.name == "pcme/run"
 
 
-def test_candidates_are_put_in_order(folder, split):
+@pytest.mark.parametrize("rows", [(7, 0, 3), range(59, -1, -1)])
+def test_candidates_are_put_in_order(folder, split, rows):
     model = MtebModel.load(folder)
     images, captions = tables(split)
     model.index(captions)
-    some = [captions["id"][i] for i in (7, 0, 3)]
+    some = [captions["id"][i] for i in rows]
     found = model.search(images, top_k=2, top_ranked=dict.fromkeys(images["id"], some))
     whole = model.search(images, top_k=len(captions["id"]))
     for name in images["id"]:
-        order = [ident for ident in whole[name] if ident in some]
-        assert list(found[name]) == order[:2]
+        assert list(found[name]) == [ident for ident in whole[name] if ident in some][:2]
 
 
 @pytest.mark.parametrize("method", ["pcme-overlap", "pcme-isotropic", "pcme-mu", "pvse"])
@@ -83,12 +81,10 @@ def test_encoded_arrays_keep_all_that_the_score_needs(tmp_path, split, method):
     right = model.encode([images[0:4]])
     assert left.dtype == np.float32
     matrix = model.similarity(left, right)
-    direct = model.score(
-        model.model.encode_captions(captions["text"][:5]), model.model.encode_images(images["image"][:4])
-    )
+    texts, pictures = captions["text"][:5], images["image"][:4]
+    direct = model.score(model.model.encode_captions(texts), model.model.encode_images(pictures))
     torch.testing.assert_close(matrix, direct)
-    pairs = model.similarity_pairwise(left[:4], right)
-    torch.testing.assert_close(pairs, matrix[:4].diagonal())
+    torch.testing.assert_close(model.similarity_pairwise(left[:4], right), matrix[:4].diagonal())
     with pytest.raises(DataError, match="got 5 and 4"):
         model.similarity_pairwise(left, right)
 
@@ -105,9 +101,8 @@ def test_means_alone(folder, split):
 def test_titles_and_instructions_belong_to_the_text(folder):
     model = MtebModel.load(folder)
     batch = {"text": ["a bird ", "a jay"], "title": ["Small", ""], "instruction": ["find it", None]}
-    left = model.encode([batch])
-    right = model.encode([{"text": ["Small a bird find it", "a jay"]}])
-    np.testing.assert_array_equal(left, right)
+    joined = {"text": ["Small a bird find it", "a jay"]}
+    np.testing.assert_array_equal(model.encode([batch]), model.encode([joined]))
 
 
 @pytest.mark.parametrize(

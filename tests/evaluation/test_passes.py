@@ -107,8 +107,8 @@ def test_folds_of_coco_are_the_same_metrics_within_each_fold():
 @pytest.mark.parametrize(
     ("changes", "count"),
     [
-        ({"passes.ROWS": 7, "plans.QUERY_ROWS": 7}, 15 + 3),  # neither folds nor images end at a block's end
-        ({"passes.HELD_BYTES": 20 * 100 * 4 - 1}, 2),  # the matrix is too large to keep
+        ({"evaluation.passes.ROWS": 7, "scores.plans.QUERY_ROWS": 7}, 15 + 3),  # no fold ends at a block's end
+        ({"evaluation.passes.HELD_BYTES": 20 * 100 * 4 - 1}, 2),  # the matrix is too large to keep
     ],
 )
 def test_blocks_change_nothing_and_progress_counts_both_directions(monkeypatch, changes, count):
@@ -117,8 +117,7 @@ def test_blocks_change_nothing_and_progress_counts_both_directions(monkeypatch, 
     rules = protocol(dataset, FOLDS_OF_4)
     whole = evaluate_score(SCORE, images, captions, rules)
     for name, value in changes.items():
-        package = "scores" if name.startswith("plans") else "evaluation"
-        monkeypatch.setattr(f"pcme.{package}.{name}", value)
+        monkeypatch.setattr(f"pcme.{name}", value)
     steps = []
     parts = evaluate_score(SCORE, images, captions, rules, progress=lambda *step: steps.append(step))
     assert len(steps) == count
@@ -157,8 +156,10 @@ def test_a_score_that_is_kept_for_the_other_direction_is_the_same_there(name):
 
 def test_points_are_not_sampled_so_one_matrix_serves_both_directions():
     drawn = torch.randn(7, 2, 3, generator=torch.Generator().manual_seed(0))
-    for name in ("nearest", "average_l2"):
-        assert shares_matrix(scores.create(name), Points(drawn[:3]))
+    images, captions = Points(drawn[:3]), Points(drawn[3:])
+    for score in map(scores.create, ("nearest", "average_l2")):
+        assert shares_matrix(score, images)
+        torch.testing.assert_close(score(images, captions), score(captions, images).T)
 
 
 def test_results_name_the_score_and_its_parameters():

@@ -1,5 +1,6 @@
 """Protocols: the readings of each dataset, and notes on what is left out."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -45,8 +46,7 @@ def test_what_coco_cannot_be_judged_by_is_said():
     kinds = [note.partition(":")[0] for note in notes]
     assert kinds == ["no PMRP", "no 1K", "no ECCV Caption, no CxC"]
     assert "instances_val2014.json" in notes[0]
-    assert "7 usable images" in notes[1]
-    assert "5,000" in notes[1]
+    assert re.search("7 usable images.*5,000", notes[1])
 
 
 def test_one_truth_has_one_digest_and_others_have_others():
