@@ -1,7 +1,5 @@
 """Bootstrap intervals: against a loop that draws clusters, and how often they hold the truth."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,15 +48,40 @@ def test_blocks_of_replicates_change_nothing(monkeypatch):
     assert intervals(one) == whole
 
 
-def test_whole_classes_are_drawn():
+def of_metric(values, clusters):
+    return intervals(direction({"r_precision": values}, clusters))["r_precision"]
+
+
+def of_mean(values, clusters):
+    return estimate(weighted_mean(np.asarray(values, float)), np.asarray(clusters))
+
+
+both = pytest.mark.parametrize("interval", [of_metric, of_mean])
+
+
+@both
+def test_whole_classes_are_drawn(interval):
     """Queries that are all alike within a class are worth as many as there are classes."""
-    generator = np.random.default_rng(1)
-    kinds = generator.random(20)
-    alone = direction({"r_precision": np.repeat(kinds, 50)})
-    one = replace(alone, clusters=np.repeat(np.arange(20), 50))
-    wide, narrow = (intervals(each)["r_precision"] for each in (one, alone))
+    kinds = np.random.default_rng(1).random(20)
+    wide = interval(np.repeat(kinds, 50), np.repeat(np.arange(20), 50))
+    narrow = interval(np.repeat(kinds, 50), np.arange(1000))
+    assert wide.value == narrow.value == pytest.approx(kinds.mean())
     assert wide.high - wide.low == pytest.approx(3.92 * kinds.std() / 20**0.5, rel=0.15)
     assert narrow.high - narrow.low < 0.25 * (wide.high - wide.low)
+
+
+@both
+@pytest.mark.parametrize(
+    ("values", "clusters", "expected"),
+    [
+        ([0.1, 0.2, 0.3], [4, 4, 4], (0.2, np.nan, np.nan)),  # one cluster says nothing of others
+        ([np.nan, np.nan], [1, 2], (np.nan, np.nan, np.nan)),  # nobody can answer
+        ([1, 1, 1], [1, 2, 3], (1, 1, 1)),  # equal values have no spread
+    ],
+)
+def test_ends_of_intervals_that_need_no_draw(interval, values, clusters, expected):
+    span = interval(values, clusters)
+    assert (span.value, span.low, span.high) == pytest.approx(expected, nan_ok=True)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
@@ -71,19 +94,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
         span = intervals(one, replicates=300)["r_precision"]
         held += span.low <= 0.5 <= span.high
     assert held / 400 == pytest.approx(0.94, abs=0.055)
-
-
-@pytest.mark.parametrize(
-    ("values", "clusters", "expected"),
-    [
-        ([0.1, 0.2, 0.3], [4, 4, 4], (0.2, np.nan, np.nan)),  # one cluster says nothing of others
-        ([np.nan, np.nan], [1, 2], (np.nan, np.nan, np.nan)),  # nobody can answer
-        ([1, 1, 1], [1, 2, 3], (1, 1, 1)),  # equal values have no spread
-    ],
-)
-def test_ends_of_intervals_that_need_no_draw(values, clusters, expected):
-    span = intervals(direction({"recall@1": values}, clusters))["recall@1"]
-    assert (span.value, span.low, span.high) == pytest.approx(expected, nan_ok=True)
 
 
 @given(st.integers(0, 10**6))
@@ -103,27 +113,6 @@ def test_a_constant_has_no_order_and_lists_of_different_lengths_are_refused():
     assert np.isnan(spearman(np.ones(5), np.arange(5.0))(np.ones(5)))
     with pytest.raises(ShapeError, match="one length"):
         spearman(np.ones(3), np.ones(4))
-
-
-def test_the_interval_of_a_mean_is_two_standard_errors_wide():
-    values = np.random.default_rng(0).normal(size=400)
-    found = estimate(weighted_mean(values), np.arange(400))
-    expected = 1.96 * values.std() / 20
-    assert found.value == pytest.approx(values.mean())
-    assert (found.high - found.low) / 2 == pytest.approx(expected, rel=0.1)
-
-
-def test_copies_within_a_cluster_do_not_make_it_surer():
-    values = np.random.default_rng(1).normal(size=50)
-    alone = estimate(weighted_mean(values), np.arange(50))
-    copied = estimate(weighted_mean(np.repeat(values, 20)), np.repeat(np.arange(50), 20))
-    assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high))
-
-
-def test_one_cluster_has_no_interval():
-    found = estimate(weighted_mean(np.arange(4.0)), np.zeros(4, np.int64))
-    assert found.value == 1.5
-    assert np.isnan([found.low, found.high]).all()
 
 
 def test_every_draw_has_as_many_clusters_as_there_are():
