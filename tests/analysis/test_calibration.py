@@ -35,13 +35,11 @@ def test_reliability_against_a_loop():
     p = of.model.score()(of.captions, of.images).double().exp().numpy().ravel()
     truth = of.matches.dense().ravel()
     place = np.minimum((p * 4).astype(int), 3)
-    kept = [b for b in range(4) if (place == b).any()]
-    assert found.count == tuple((place == b).sum() for b in kept)
-    assert found.confidence == pytest.approx([p[place == b].mean() for b in kept])
-    assert found.true == pytest.approx([truth[place == b].mean() for b in kept])
-    gaps = [abs(p[place == b].mean() - truth[place == b].mean()) for b in kept]
-    shares = [(place == b).mean() for b in kept]
-    assert found.error == pytest.approx(np.dot(gaps, shares))
+    bins = [place == b for b in range(4) if (place == b).any()]
+    assert found.count == tuple(rows.sum() for rows in bins)
+    assert found.confidence == pytest.approx([p[rows].mean() for rows in bins])
+    assert found.true == pytest.approx([truth[rows].mean() for rows in bins])
+    assert found.error == pytest.approx(sum(abs(p[r].mean() - truth[r].mean()) * r.mean() for r in bins))
     assert found.pairs == len(p)
 
 

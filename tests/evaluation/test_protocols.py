@@ -13,18 +13,13 @@ from pcme.evaluation import protocol
 from tests.evaluation.splits import COCO, FOLDS_OF_4, toy
 
 
-def test_a_plain_split_is_clustered_by_image():
+def test_a_split_is_clustered_by_image_or_by_class():
     rules = protocol(toy(4, 3, labels=0))
     assert rules.i2t.clusters.tolist() == [0, 1, 2, 3]
     assert rules.t2i.clusters.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert rules.i2t.ids == ("0.jpg", "1.jpg", "2.jpg", "3.jpg")
-    assert rules.t2i.ids[:2] == ("0.jpg#0", "0.jpg#1")
-    assert rules.i2t.plausible is None
-    assert rules.notes == ()
+    assert (rules.i2t.ids[2:], rules.t2i.ids[:2]) == (("2.jpg", "3.jpg"), ("0.jpg#0", "0.jpg#1"))
+    assert (rules.i2t.plausible, rules.notes) == (None, ())
     assert rules.i2t.matches == rules.t2i.matches.T
-
-
-def test_classes_are_the_clusters_where_there_are_any():
     dataset = toy(9, 2, classes=3)
     rules = protocol(dataset.matching_class())
     assert rules.i2t.clusters.tolist() == dataset.classes.values.tolist()
@@ -50,9 +45,8 @@ def test_what_coco_cannot_be_judged_by_is_said():
 
 
 def test_one_truth_has_one_digest_and_others_have_others():
-    digests = [
-        protocol(dataset).digest for dataset in (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
-    ]
+    splits = (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
+    digests = [protocol(split).digest for split in splits]
     assert digests[0] == digests[1], "labels change no right answer"
     assert len(set(digests)) == 3
 

@@ -29,9 +29,9 @@ def test_figures_are_means_of_what_has_an_answer():
 
 
 def test_rsum_sums_three_recalls_of_either_way(found):
-    recalls = [found.i2t.metrics[f"recall@{k}"] for k in (1, 5, 10)]
-    assert found.i2t.metrics["rsum"] == pytest.approx(sum(recalls))
-    assert found.rsum == pytest.approx(100 * (sum(recalls) + found.t2i.metrics["rsum"]))
+    sums = [sum(way.metrics[f"recall@{k}"] for k in (1, 5, 10)) for way in (found.i2t, found.t2i)]
+    assert [found.i2t.metrics["rsum"], found.t2i.metrics["rsum"]] == pytest.approx(sums)
+    assert found.rsum == pytest.approx(100 * sum(sums))
     assert "1k rsum" in found.i2t.metrics
 
     folded = direction({"1k recall@1": [1, 0, 0, 0, np.nan]}, folds=[0, 1, 1, 1, -1])
@@ -41,10 +41,8 @@ def test_rsum_sums_three_recalls_of_either_way(found):
 def test_the_record_has_exactly_what_programs_read(found):
     record = json.loads(json.dumps(found.record(), allow_nan=False))
     assert list(record) == ["i2t", "t2i", "score", "queries", "gallery"]
-    first = ["r_precision", "recall@1", "recall@5", "recall@10", "rsum", "map@r"]
-    assert list(record["t2i"])[:6] == first
-    shares = [v for k, v in record["t2i"].items() if not k.endswith(("rank", "rsum"))]
-    assert all(0 <= share <= 1 for share in shares)
+    assert list(record["t2i"])[:6] == ["r_precision", "recall@1", "recall@5", "recall@10", "rsum", "map@r"]
+    assert all(0 <= value <= 1 for name, value in record["t2i"].items() if not name.endswith(("rank", "rsum")))
     assert (record["queries"], record["gallery"], record["score"]) == (100, 20, "csd_prob")
 
 
@@ -57,10 +55,9 @@ def test_a_saved_evaluation_comes_back_bit_for_bit(found, tmp_path):
         left, right = found.direction(way), again.direction(way)
         assert (left.ids, left.gallery) == (right.ids, right.gallery)
         assert list(left.values) == list(right.values)
-        for name, values in left.values.items():
-            np.testing.assert_array_equal(values, right.values[name])
-        np.testing.assert_array_equal(left.clusters, right.clusters)
-        np.testing.assert_array_equal(left.folds, right.folds)
+        pairs = [(left.clusters, right.clusters), (left.folds, right.folds)]
+        for one, other in (*pairs, *zip(left.values.values(), right.values.values(), strict=True)):
+            np.testing.assert_array_equal(one, other)
     about = [(e.dataset, e.parameters, e.digest, e.notes, e.labels) for e in (found, again)]
     assert about[0] == about[1]
     assert [p.name for p in tmp_path.iterdir()] == ["one.npz"]
