@@ -22,11 +22,8 @@ def test_the_curve_against_thresholds():
     area = np.trapezoid(found.found, found.false_alarms)
     assert area == pytest.approx(auroc(matched, unmatched))
     assert found.auroc == pytest.approx(area)
-
-
-def test_a_long_curve_is_thinned_but_keeps_its_ends():
     found = roc(WRITTEN, *np.random.default_rng(0).random((2, 5000)), points=50)
-    assert (len(found.found), found.found[0], found.found[-1]) == (51, 0, 1)
+    assert (len(found.found), found.found[0], found.found[-1]) == (51, 0, 1), "thinned, but for its ends"
 
 
 def test_reliability_against_a_loop():

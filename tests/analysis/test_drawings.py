@@ -65,11 +65,8 @@ def test_odd_captions_are_drawn_as_they_are_and_marks_are_more_than_colour(figur
     assert {"✓", "✗"} <= texts
 
 
-def test_a_sheet_without_images_is_still_a_sheet(results):
+def test_parts_that_are_missing_have_no_panel_and_a_sheet_without_images_is_still_a_sheet(results):
     assert plots.png(analysis.create("extremes").draw(results["extremes"])).startswith(b"\x89PNG")
-
-
-def test_parts_that_are_missing_have_no_panel(results):
     assert len(analysis.create("truth").draw(replace(results["truth"], width=None)).axes) == 1
     images_alone = replace(results["erasing"], curves=results["erasing"].curves[-1:])
     assert len(analysis.create("erasing").draw(images_alone).axes) == 1

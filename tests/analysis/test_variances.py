@@ -30,7 +30,7 @@ def test_shares_sum_to_one_unless_nothing_varies():
     assert np.isnan(shares(np.ones((3, 2))).item)
 
 
-def test_a_profile_against_a_loop():
+def test_a_profile_against_a_loop_and_of_a_ball():
     log_sigma = torch.tensor([[0.0, 1.0, -1.0], [0.5, 2.0, -2.0]], dtype=torch.float64)
     found = profile("captions", Gaussian(torch.zeros(2, 3).double(), log_sigma), None)
     variance = np.exp(2 * log_sigma.numpy())
@@ -38,12 +38,9 @@ def test_a_profile_against_a_loop():
     assert found.equal_volume == pytest.approx(np.exp(2 * log_sigma.numpy().mean()))
     ratios = [np.prod(row) ** (1 / 3) / np.mean(row) for row in variance]
     assert found.sphericity == pytest.approx(np.mean(ratios))
-
-
-def test_a_ball_is_a_ball():
-    found = profile("images", Gaussian(torch.zeros(4, 3), torch.arange(4.0)[:, None]), None)
-    assert found.sphericity == pytest.approx(1, abs=1e-6)
-    assert found.shares.item == pytest.approx(1)
+    ball = profile("images", Gaussian(torch.zeros(4, 3), torch.arange(4.0)[:, None]), None)
+    assert ball.sphericity == pytest.approx(1, abs=1e-6)
+    assert ball.shares.item == pytest.approx(1)
 
 
 def test_a_run_with_one_sigma_an_item_is_compared(tmp_path):

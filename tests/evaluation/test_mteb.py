@@ -16,19 +16,14 @@ from pcme.evaluation.mteb import MtebModel
 from tests.evaluation.models import untrained
 
 
-class Columns:
+class Columns(dict):
     """As much of a `datasets.Dataset` as a search looks at."""
 
-    def __init__(self, **columns):
-        self.columns = columns
-
     def __len__(self):
-        return len(self.columns["id"])
+        return len(self["id"])
 
     def __getitem__(self, key):
-        if isinstance(key, str):
-            return self.columns[key]
-        return {name: values[key] for name, values in self.columns.items()}
+        return self.get(key) if isinstance(key, str) else {name: values[key] for name, values in self.items()}
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +150,7 @@ def local_task(split, way):
     from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
     from mteb.abstasks.task_metadata import TaskMetadata
 
-    images, captions = (Dataset.from_dict(table.columns) for table in tables(split))
+    images, captions = (Dataset.from_dict(dict(table.items())) for table in tables(split))
     queries, corpus = (captions, images) if way == "t2i" else (images, captions)
     matches = split.matches() if way == "t2i" else split.matches().T
     rows = zip(queries["id"], matches, strict=True)

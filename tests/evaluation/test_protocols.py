@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcme import data
 from pcme.data.dataset import NamedValues
 from pcme.errors import DataError
 from pcme.evaluation import protocol
@@ -60,14 +59,6 @@ def test_labels_have_a_digest_of_their_own():
     assert len({protocol(each).labels for each in (dataset, toy(), other)}) == 2
     as_marks = NamedValues(dataset.labels.values.astype(bool), dataset.labels.names)
     assert protocol(replace(dataset, labels=as_marks)).labels == protocol(dataset).labels
-
-
-def test_aviary_is_judged_by_what_captions_say():
-    dataset = data.create("aviary", test_species=5, test_images=3).load("test")
-    rules = protocol(dataset)
-    assert rules.t2i.matches == dataset.matches()
-    assert len(np.unique(rules.t2i.clusters)) == 5
-    assert rules.t2i.plausible is not None
 
 
 def test_an_empty_split_is_an_error():

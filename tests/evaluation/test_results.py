@@ -33,7 +33,6 @@ def test_rsum_sums_three_recalls_of_either_way(found):
     assert [found.i2t.metrics["rsum"], found.t2i.metrics["rsum"]] == pytest.approx(sums)
     assert found.rsum == pytest.approx(100 * sum(sums))
     assert "1k rsum" in found.i2t.metrics
-
     folded = direction({"1k recall@1": [1, 0, 0, 0, np.nan]}, folds=[0, 1, 1, 1, -1])
     assert folded.metrics == {"1k recall@1": 0.5}, "folds of different sizes count alike"
 
