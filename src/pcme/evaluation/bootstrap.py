@@ -139,7 +139,7 @@ def _metric(
     if base == "rsum":
         recalls = [_metric(direction, prefix + part, weights, cluster) for part in RECALLS]
         return np.asarray(np.sum(recalls, axis=0))
-    values = direction.behind(name)
+    values = direction.per_query(name)
     middle = _medians if base == "median_rank" else _means
     known = [rows for rows in direction.parts(name) if not np.isnan(values[rows]).all()]
     within = [middle(values[rows], weights, cluster[rows]) for rows in known]

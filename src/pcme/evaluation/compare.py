@@ -144,7 +144,7 @@ def _differences(runs: dict[str, Direction], direction: DirectionName, metric: s
 
 def _shares(base: Direction, other: Direction, metric: str) -> Float64[np.ndarray, " c"]:
     """The contribution of each cluster to the difference of the two metrics."""
-    gained = other.behind(metric) - base.behind(metric)
+    gained = other.per_query(metric) - base.per_query(metric)
     part = base.folds if metric.startswith(FOLDED) else np.zeros(len(base), np.int64)
     counted = ~np.isnan(gained) & (part >= 0)
     sizes = np.bincount(part[counted], minlength=1)

@@ -72,13 +72,13 @@ class Direction:
         prefix, base = split_name(name)
         if base == "rsum":
             return sum(self.metric(prefix + part) for part in RECALLS)
-        values = self.behind(name)
+        values = self.per_query(name)
         parts = [values[rows & ~np.isnan(values)] for rows in self.parts(name)]
         median = base == "median_rank"  # rounded down, as the protocol does
         middles = [np.floor(np.median(part)) if median else part.mean() for part in parts if len(part)]
         return float(np.mean(middles)) if middles else math.nan
 
-    def behind(self, metric: str) -> PerQuery:
+    def per_query(self, metric: str) -> PerQuery:
         """The values that a metric averages; for rsum the sums of the three recalls."""
         prefix, base = split_name(metric)
         if base == "rsum":
