@@ -33,8 +33,7 @@ def test_every_axis_has_a_label(figures, name):
     rows = [axes.get_subplotspec().rowspan.start for axes in shown]
     assert any(axes.get_ylabel() for axes in shown)
     for axes, row in zip(shown, rows, strict=True):
-        below = [other for other in shown if other.get_subplotspec().rowspan.start > row]
-        shared = any(other.get_xlabel() for other in below)
+        shared = any(other.get_xlabel() for other, below in zip(shown, rows, strict=True) if below > row)
         assert axes.get_xlabel() or shared, f"{name}: a panel without a label under it"
 
 
