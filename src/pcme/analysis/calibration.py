@@ -20,10 +20,9 @@ WITHHELD = "captions whose matches were taken away"
 
 @dataclass(frozen=True)
 class Roc:
-    """Captions with a match against captions without one, separated by their best p."""
+    """Captions with a match against captions without one (of the kind `nothing`), separated by their best p."""
 
     nothing: str
-    """The kind of captions without a match: WRITTEN or WITHHELD."""
     matched: int
     unmatched: int
     false_alarms: tuple[float, ...]

@@ -32,12 +32,14 @@ class WeightedWord:
 
 @dataclass(frozen=True)
 class RankedWord:
-    """A word, in how many captions it occurs, and how wide the items are that have it."""
+    """A word, in how many captions it occurs, and how wide the items are that have it.
+
+    `place` is the mean share of items that are narrower: 0 for the narrowest, 1 for the widest.
+    """
 
     word: str
     captions: int
     place: float
-    """The mean share of items that are narrower: 0 for the narrowest, 1 for the widest."""
 
 
 @dataclass(frozen=True)
