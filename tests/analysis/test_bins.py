@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcme.analysis.base import silent
+from pcme.analysis.base import sides
 from pcme.analysis.bins import BinsAnalysis, in_bins, query_metrics
 from pcme.errors import DataError
 from pcme.retrieval import metrics
@@ -58,13 +58,15 @@ def test_more_bins_than_queries_are_refused():
 def test_the_values_are_those_of_the_whole_matrix():
     of = subject()
     score, matches = of.model.score(), of.matches
-    found = query_metrics(score, of.captions, of.images, matches, silent)
+    found = query_metrics(score, sides(of)[1])
     matrix = score(of.captions, of.images)
     np.testing.assert_array_equal(found["recall@1"], metrics.recall(matrix, matches, 1))
     np.testing.assert_array_equal(found["r_precision"], metrics.r_precision(matrix, matches))
 
 
-def test_both_directions_are_there():
-    found = BinsAnalysis(bins=3).compute(subject())
+def test_both_directions_are_there_and_counted_together():
+    seen = []
+    found = BinsAnalysis(bins=3).compute(subject(), lambda *step: seen.append(step))
     assert [(way.way, way.queries) for way in found.ways] == [("i2t", 24), ("t2i", 120)]
     assert len(found.numbers()) == 8
+    assert seen == [("queries", 24, 144), ("queries", 144, 144)]

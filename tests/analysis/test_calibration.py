@@ -22,13 +22,8 @@ def test_the_curve_against_thresholds():
     area = np.trapezoid(found.found, found.false_alarms)
     assert area == pytest.approx(auroc(matched, unmatched))
     assert found.auroc == pytest.approx(area)
-
-
-def test_a_long_curve_is_thinned_but_keeps_its_ends():
-    generator = np.random.default_rng(0)
-    found = roc(WRITTEN, generator.random(5000), generator.random(5000), points=50)
-    assert len(found.found) == 51
-    assert (found.found[0], found.found[-1]) == (0, 1)
+    found = roc(WRITTEN, *np.random.default_rng(0).random((2, 5000)), points=50)
+    assert (len(found.found), found.found[0], found.found[-1]) == (51, 0, 1), "thinned, but for its ends"
 
 
 def test_reliability_against_a_loop():
@@ -37,23 +32,18 @@ def test_reliability_against_a_loop():
     p = of.model.score()(of.captions, of.images).double().exp().numpy().ravel()
     truth = of.matches.dense().ravel()
     place = np.minimum((p * 4).astype(int), 3)
-    kept = [b for b in range(4) if (place == b).any()]
-    assert found.count == tuple((place == b).sum() for b in kept)
-    assert found.confidence == pytest.approx([p[place == b].mean() for b in kept])
-    assert found.true == pytest.approx([truth[place == b].mean() for b in kept])
-    gaps = [abs(p[place == b].mean() - truth[place == b].mean()) for b in kept]
-    shares = [(place == b).mean() for b in kept]
-    assert found.error == pytest.approx(np.dot(gaps, shares))
+    bins = [place == b for b in range(4) if (place == b).any()]
+    assert found.count == tuple(rows.sum() for rows in bins)
+    assert found.confidence == pytest.approx([p[rows].mean() for rows in bins])
+    assert found.true == pytest.approx([truth[rows].mean() for rows in bins])
+    assert found.error == pytest.approx(sum(abs(p[r].mean() - truth[r].mean()) * r.mean() for r in bins))
     assert found.pairs == len(p)
 
 
-def test_aviary_writes_captions_that_fit_nothing():
-    found = CalibrationAnalysis(unmatched=30).compute(subject())
-    assert (found.nothing.nothing, found.nothing.unmatched) == (WRITTEN, 30)
-
-
-def test_elsewhere_the_matches_are_taken_away():
+def test_aviary_writes_captions_that_fit_nothing_and_elsewhere_the_matches_are_taken_away():
     of = subject()
+    written = CalibrationAnalysis(unmatched=30).compute(of).nothing
+    assert (written.nothing, written.unmatched) == (WRITTEN, 30)
     plain = replace(of.embedded.dataset, writer=None)
     other = Subject.of(of.model, evaluation.Embedded(plain, of.images, of.captions))
     found = CalibrationAnalysis().compute(other).nothing

@@ -1,5 +1,7 @@
 """influence: each change against the embedding of the sentence without the word."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -31,15 +33,11 @@ def test_words_are_averaged_over_captions_and_sorted():
     changes = [word.log_sigma for word in found.words]
     assert changes == sorted(changes, reverse=True)
     assert min(word.times for word in found.words) >= 2
-    assert len(found.examples) == 2
-    assert found.captions == 60
+    assert (len(found.examples), found.captions) == (2, 60)
 
 
 def test_captions_too_short_to_lose_a_word_are_an_error():
-    whole = world()
-    short = whole.subset([0])
-    object.__setattr__(short, "captions", ("a bird",) * 5)
-    found = subject().embedded
-    of = Subject.of(untrained(), type(found)(short, found.images[:1], found.captions[:5]))
+    short, whole = replace(world().subset([0]), captions=("a bird",) * 5), subject().embedded
+    of = Subject.of(untrained(), replace(whole, dataset=short, images=whole.images[:1], captions=whole.captions[:5]))
     with pytest.raises(DataError, match="3 words"):
         InfluenceAnalysis().compute(of)

@@ -7,6 +7,7 @@ import numpy as np
 
 from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.sources import Files
+from pcme.evaluation import Direction
 from pcme.evaluation.readings import Folds, PlausibleMatches
 from tests.helpers import random_gaussians
 
@@ -32,6 +33,14 @@ def toy(images=10, per_image=2, *, name="toy", seed=0, readings=(), classes=0, l
         metadata=[{"coco_id": 100 + i} for i in range(images)],
     )
     return replace(split, readings=readings)
+
+
+def direction(values, clusters=None, folds=None):
+    """A direction of {metric: values}; each query is a cluster, and in no fold, unless told."""
+    arrays = {name: np.asarray(array, float) for name, array in values.items()}
+    count = len(next(iter(arrays.values())))
+    clusters, folds = (np.arange(count) if clusters is None else clusters, [-1] * count if folds is None else folds)
+    return Direction(arrays, tuple(map(str, range(count))), 9, np.asarray(clusters), np.asarray(folds))
 
 
 def embeddings(dataset, *, dim=3, seed=0):

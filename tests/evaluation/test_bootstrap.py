@@ -8,20 +8,9 @@ from scipy import stats
 
 from pcme.core.random import numpy_stream
 from pcme.errors import ShapeError
-from pcme.evaluation import Direction, Estimate, intervals
+from pcme.evaluation import Direction, intervals
 from pcme.evaluation.bootstrap import estimate, replicates, resample, spearman, weighted_mean
-
-
-def direction(clusters, folds=None, **values):
-    arrays = {name.replace("__", "@").replace("k_", "k "): v for name, v in values.items()}
-    count = len(clusters)
-    return Direction(
-        arrays,
-        tuple(map(str, range(count))),
-        9,
-        np.asarray(clusters),
-        np.full(count, -1) if folds is None else np.asarray(folds),
-    )
+from tests.evaluation.splits import direction
 
 
 def repeated(one, drawn):
@@ -37,39 +26,62 @@ def test_each_replicate_is_the_figure_of_the_drawn_clusters():
     clusters = np.array([5, 5, 5, 2, 2, 7, 7, 7, 7, 9])
     recalls = generator.integers(0, 2, 10).astype(float)
     recalls[3] = np.nan
-    values = {f"recall__{k}": recalls for k in (1, 5, 10)}
-    ranks = generator.integers(1, 9, 10).astype(float)
-    one = direction(clusters, folds=[0] * 5 + [1] * 5, rank=ranks, **{"1k_rank": ranks}, **values)
+    ranks = generator.integers(1, 9, 10)
+    values = {"rank": ranks, "1k rank": ranks, **{f"recall@{k}": recalls for k in (1, 5, 10)}}
+    one = direction(values, clusters, folds=[0] * 5 + [1] * 5)
     names = list(one.metrics)
     assert {"1k median_rank", "rsum", "mean_rank", "recall@1"} <= set(names)
-    found = resample(one, names, replicates=50, seed=3)
-    drawn = numpy_stream(3, "bootstrap").integers(4, size=(50, 4))
-    for row, clusters_drawn in zip(found, drawn, strict=True):
+    drawn = numpy_stream(0, "bootstrap").integers(4, size=(50, 4))
+    for row, clusters_drawn in zip(resample(one, names, replicates=50), drawn, strict=True):
         again = repeated(one, clusters_drawn)
-        folds = [f for f in (0, 1) if f in again.folds]
-        expected = {name: again.metric(name) for name in names if not name.startswith("1k") or len(folds) > 1}
-        for place, name in enumerate(names):
-            if name in expected:
-                assert row[place] == pytest.approx(expected[name], nan_ok=True), name
+        folds = {0, 1} & {*again.folds.tolist()}
+        for value, name in zip(row, names, strict=True):
+            if len(folds) > 1 or not name.startswith("1k"):
+                assert value == pytest.approx(again.metric(name), nan_ok=True), name
 
 
 def test_blocks_of_replicates_change_nothing(monkeypatch):
     generator = np.random.default_rng(0)
-    one = direction(np.arange(30) // 3, rank=generator.integers(1, 9, 30).astype(float))
+    one = direction({"rank": generator.integers(1, 9, 30)}, np.arange(30) // 3)
     whole = intervals(one)
     monkeypatch.setitem(resample.__globals__, "AT_ONCE", 100)
     assert intervals(one) == whole
 
 
-def test_whole_classes_are_drawn():
+def of_metric(values, clusters):
+    return intervals(direction({"r_precision": values}, clusters))["r_precision"]
+
+
+def of_mean(values, clusters):
+    return estimate(weighted_mean(np.asarray(values, float)), np.asarray(clusters))
+
+
+both = pytest.mark.parametrize("interval", [of_metric, of_mean])
+
+
+@both
+def test_whole_classes_are_drawn(interval):
     """Queries that are all alike within a class are worth as many as there are classes."""
-    generator = np.random.default_rng(1)
-    kinds = generator.random(20)
-    one = direction(np.repeat(np.arange(20), 50), r_precision=np.repeat(kinds, 50))
-    alone = direction(np.arange(1000), r_precision=np.repeat(kinds, 50))
-    wide, narrow = (intervals(each)["r_precision"] for each in (one, alone))
+    kinds = np.random.default_rng(1).random(20)
+    wide = interval(np.repeat(kinds, 50), np.repeat(np.arange(20), 50))
+    narrow = interval(np.repeat(kinds, 50), np.arange(1000))
+    assert wide.value == narrow.value == pytest.approx(kinds.mean())
     assert wide.high - wide.low == pytest.approx(3.92 * kinds.std() / 20**0.5, rel=0.15)
     assert narrow.high - narrow.low < 0.25 * (wide.high - wide.low)
+
+
+@both
+@pytest.mark.parametrize(
+    ("values", "clusters", "expected"),
+    [
+        ([0.1, 0.2, 0.3], [4, 4, 4], (0.2, np.nan, np.nan)),  # one cluster says nothing of others
+        ([np.nan, np.nan], [1, 2], (np.nan, np.nan, np.nan)),  # nobody can answer
+        ([1, 1, 1], [1, 2, 3], (1, 1, 1)),  # equal values have no spread
+    ],
+)
+def test_ends_of_intervals_that_need_no_draw(interval, values, clusters, expected):
+    span = interval(values, clusters)
+    assert (span.value, span.low, span.high) == pytest.approx(expected, nan_ok=True)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
@@ -78,25 +90,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     held = 0
     for _ in range(400):
         values = np.repeat(generator.random(60), 3) + 0.2 * generator.standard_normal(180)
-        one = direction(np.repeat(np.arange(60), 3), r_precision=values)
+        one = direction({"r_precision": values}, np.repeat(np.arange(60), 3))
         span = intervals(one, replicates=300)["r_precision"]
         held += span.low <= 0.5 <= span.high
     assert held / 400 == pytest.approx(0.94, abs=0.055)
-
-
-def test_one_cluster_says_nothing_of_others():
-    span = intervals(direction([4, 4, 4], r_precision=np.array([0.1, 0.2, 0.3])))["r_precision"]
-    assert np.isnan([span.low, span.high]).all()
-
-
-def test_what_nobody_can_answer_has_no_interval():
-    span = intervals(direction([1, 2], r_precision=np.full(2, np.nan)))["r_precision"]
-    assert np.isnan([span.low, span.high]).all()
-
-
-def test_equal_values_have_no_spread():
-    found = intervals(direction([1, 2, 3], recall__1=np.ones(3)))
-    assert found == {"recall@1": Estimate(1.0, 1.0, 1.0)}
 
 
 @given(st.integers(0, 10**6))
@@ -112,37 +109,13 @@ def test_the_ranks_of_a_draw_are_those_of_the_list_it_stands_for(seed):
         assert found == pytest.approx(stats.spearmanr(x[listed], y[listed]).statistic)
 
 
-def test_a_constant_has_no_order_to_agree_with():
+def test_a_constant_has_no_order_and_lists_of_different_lengths_are_refused():
     assert np.isnan(spearman(np.ones(5), np.arange(5.0))(np.ones(5)))
-
-
-def test_lists_of_different_lengths_are_refused():
     with pytest.raises(ShapeError, match="one length"):
         spearman(np.ones(3), np.ones(4))
 
 
-def test_the_interval_of_a_mean_is_two_standard_errors_wide():
-    values = np.random.default_rng(0).normal(size=400)
-    found = estimate(weighted_mean(values), np.arange(400))
-    expected = 1.96 * values.std() / 20
-    assert found.value == pytest.approx(values.mean())
-    assert (found.high - found.low) / 2 == pytest.approx(expected, rel=0.1)
-
-
-def test_copies_within_a_cluster_do_not_make_it_surer():
-    values = np.random.default_rng(1).normal(size=50)
-    alone = estimate(weighted_mean(values), np.arange(50))
-    copied = estimate(weighted_mean(np.repeat(values, 20)), np.repeat(np.arange(50), 20))
-    assert (copied.low, copied.high) == pytest.approx((alone.low, alone.high))
-
-
-def test_one_cluster_has_no_interval():
-    found = estimate(weighted_mean(np.arange(4.0)), np.zeros(4, np.int64))
-    assert found.value == 1.5
-    assert np.isnan([found.low, found.high]).all()
-
-
 def test_every_draw_has_as_many_clusters_as_there_are():
-    sizes = replicates(lambda weights: weights.sum(), np.arange(12), resamples=20)
-    assert sizes.shape == (20, 1)
+    sizes = replicates(lambda weights: weights.sum(), np.arange(12))
+    assert sizes.shape == (1000, 1)
     assert (sizes == 12).all()

@@ -7,7 +7,7 @@ import torch
 
 from pcme import Points, scores
 from pcme.errors import ConfigError
-from pcme.evaluation.choice import chosen
+from pcme.evaluation.choice import Chosen, chosen
 from pcme.scores.base import Score
 from tests.helpers import random_gaussians
 
@@ -20,14 +20,9 @@ def names(found):
     return [score.name for score in found.scores]
 
 
-def test_without_a_wish_the_models_own_score_is_taken():
-    own = scores.create("overlap", scale=3.0)
-    found = chosen(None, own, *GAUSSIANS)
-    assert (found.scores, found.notes) == ((own,), ())
-
-
 def test_all_of_gaussians_are_all_there_are_and_keep_what_was_learned():
     own = scores.create("overlap", scale=3.0, shift=1.0)
+    assert chosen(None, own, *GAUSSIANS) == Chosen((own,))
     found = chosen("all", own, *GAUSSIANS)
     assert names(found) == scores.names()
     assert own in found.scores
@@ -55,15 +50,17 @@ def test_names_may_be_a_list_or_text_with_aliases_and_repeats():
     assert names(chosen(["kl"], own, *GAUSSIANS)) == ["kl"]
 
 
-def test_mistakes_are_explained():
-    own = scores.create("mean")
-    with pytest.raises(ConfigError, match='Did you mean "mean"'):
-        chosen("maen", own, *GAUSSIANS)
-    with pytest.raises(ConfigError, match="no name"):
-        chosen(",", own, *GAUSSIANS)
-    message = '"kl": does not compare Points.*Use one of: average_l2, match_prob, mean, nearest'
+@pytest.mark.parametrize(
+    ("asked", "items", "message"),
+    [
+        ("maen", GAUSSIANS, 'Did you mean "mean"'),
+        (",", GAUSSIANS, "no name"),
+        ("mean,kl", POINT, '"kl": does not compare Points.*Use one of: average_l2, match_prob, mean, nearest'),
+    ],
+)
+def test_mistakes_are_explained(asked, items, message):
     with pytest.raises(ConfigError, match=message):
-        chosen("mean,kl", own, *POINT)
+        chosen(asked, scores.create("mean"), *items)
 
 
 @pytest.fixture

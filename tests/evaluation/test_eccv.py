@@ -1,7 +1,6 @@
 """ECCV Caption and CxC: our values against the package's figures and against a loop."""
 
-import importlib
-import warnings
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,19 +18,16 @@ from pcme.retrieval.ranking import Ranking
 from tests.evaluation.splits import COCO, embeddings, toy
 
 FIGURES = ("coco_5k_recalls", "cxc_recalls", "eccv_r1", "eccv_rprecision", "eccv_map_at_r")
-
-
-def retrieved(ranking, queries, gallery):
-    """A ranking by COCO's ids, as the package takes it: {query: gallery items, best first}."""
-    ids = np.asarray(gallery)[ranking.ids.numpy()]
-    return dict(zip(queries, ids.tolist(), strict=True))
+PAIRS = {
+    "eccv_map_at_r": "eccv map@r", "eccv_rprecision": "eccv r_precision", "eccv_r1": "eccv recall@1",
+    "coco_5k_r1": "recall@1", "coco_5k_r10": "recall@10", "cxc_r1": "cxc recall@1", "cxc_r5": "cxc recall@5",
+}  # fmt: skip
+"""{the package's name: ours}."""
 
 
 @pytest.fixture(scope="module")
 def judge():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return importlib.import_module("eccv_caption").Metrics()
+    return eccv.load_package()
 
 
 @pytest.fixture(scope="module")
@@ -40,27 +36,11 @@ def coco(judge):
     captions = judge.coco_ids.tolist()
     owners = [judge.coco_gts["t2i"][ident][0] for ident in captions]
     images = list(dict.fromkeys(owners))
-    place = {ident: i for i, ident in enumerate(images)}
-    split = CaptionDataset.by_image(
-        "coco",
-        "test",
-        Files(Path(), [f"{ident}.jpg" for ident in images]),
-        [""] * len(captions),
-        [place[owner] for owner in owners],
-        caption_ids=tuple(map(str, captions)),
-        metadata=[{"coco_id": ident} for ident in images],
-    )
-    return replace(split, readings=("eccv", "cxc"))
-
-
-def part_of(judge, queries):
-    """A judge that asks these queries only: {"i2t": image ids, "t2i": caption ids}."""
-    part = type(judge)()
-    for name in ("coco_gts", "cxc_gts", "eccv_gts"):
-        answers = getattr(judge, name)
-        kept = {way: {k: v for k, v in answers[way].items() if k in queries[way]} for way in queries}
-        setattr(part, name, kept)
-    return part
+    row = {ident: i for i, ident in enumerate(images)}
+    files = Files(Path(), [f"{ident}.jpg" for ident in images])
+    split = CaptionDataset.by_image("coco", "test", files, [""] * len(captions), [row[owner] for owner in owners])
+    ids = {"caption_ids": tuple(map(str, captions)), "metadata": [{"coco_id": ident} for ident in images]}
+    return replace(split, readings=("eccv", "cxc"), **ids)
 
 
 def test_the_judgements_are_as_many_as_published(coco):
@@ -71,10 +51,10 @@ def test_the_judgements_are_as_many_as_published(coco):
         for way in ("i2t", "t2i")
         for name, relation in getattr(found, way).others.items()
     }
-    assert asked[("eccv", "i2t")] == (1261, 22_550)
-    assert asked[("eccv", "t2i")] == (1332, 11_279)
-    assert asked[("cxc", "i2t")] == (5000, 35_585)
-    assert asked[("cxc", "t2i")] == (24_972, 35_585)
+    assert asked == {
+        ("eccv", "i2t"): (1261, 22_550), ("eccv", "t2i"): (1332, 11_279),
+        ("cxc", "i2t"): (5000, 35_585), ("cxc", "t2i"): (24_972, 35_585),
+    }  # fmt: skip
     # two right captions are not among the 25,000: they cannot be found, and count all the same
     assert int(found.i2t.others["eccv"].matches.counts.sum()) == 22_548
 
@@ -90,48 +70,31 @@ def test_values_average_to_the_packages_figures(coco, judge, capsys):
         "t2i": generator.choice(list(judge.eccv_gts["t2i"]), 40, replace=False).tolist(),
     }
     found = protocol(coco)
-    rankings, means = {}, {}
+    theirs, retrieved, means = type(judge)(), {}, {}
+    for name in ("coco_gts", "cxc_gts", "eccv_gts"):  # these queries only
+        answers = getattr(judge, name)
+        setattr(theirs, name, {way: {k: v for k, v in answers[way].items() if k in asked[way]} for way in asked})
     for way, own, others in (("i2t", image_ids, caption_ids), ("t2i", caption_ids, image_ids)):
-        rows = np.array([own.index(ident) for ident in asked[way]])
-        relations = {
-            name: Relation(relation.matches[rows], relation.sizes[rows])
-            for name, relation in getattr(found, way).others.items()
-        }
+        truth, rows = getattr(found, way), np.array([own.index(ident) for ident in asked[way]])
+        relations = {name: Relation(r.matches[rows], r.sizes[rows]) for name, r in truth.others.items()}
         matrix = generator.standard_normal((len(rows), len(others))).astype(np.float32)
         for relation in relations.values():
             matrix += 1.7 * relation.matches.dense()
-        matches = coco.matches()
-        own_matches = (matches.T if way == "i2t" else matches)[rows]
-        values = block_metrics(matrix, slice(0, len(rows)), {OWN: Relation.of(own_matches), **relations}, None)
+        relations[OWN] = Relation.of(truth.matches[rows])
+        values = block_metrics(matrix, slice(0, len(rows)), relations, None)
         means[way] = {name: np.nanmean(array) for name, array in values.items()}
-        rankings[way] = Ranking.from_scores(matrix, k=50)
-    theirs = part_of(judge, asked).compute_all_metrics(
-        retrieved(rankings["i2t"], asked["i2t"], caption_ids),
-        retrieved(rankings["t2i"], asked["t2i"], image_ids),
-        target_metrics=FIGURES,
-    )
+        best = np.asarray(others)[Ranking.from_scores(matrix, k=50).ids.numpy()]
+        retrieved[way] = dict(zip(asked[way], best.tolist(), strict=True))
+    figures = theirs.compute_all_metrics(retrieved["i2t"], retrieved["t2i"], target_metrics=FIGURES)
     capsys.readouterr()  # the package draws bars
-    pairs = {
-        "eccv_map_at_r": "eccv map@r",
-        "eccv_rprecision": "eccv r_precision",
-        "eccv_r1": "eccv recall@1",
-        "coco_5k_r1": "recall@1",
-        "coco_5k_r10": "recall@10",
-        "cxc_r1": "cxc recall@1",
-        "cxc_r5": "cxc recall@5",
-    }
-    for theirs_name, ours in pairs.items():
+    for name, ours in PAIRS.items():
         for way in ("i2t", "t2i"):
-            assert means[way][ours] == pytest.approx(theirs[theirs_name][way]), (ours, way)
+            assert means[way][ours] == pytest.approx(figures[name][way]), (ours, way)
             assert 0.02 < means[way][ours] < 0.98, "a case that says something"
 
 
 SMALL = SimpleNamespace(
-    coco_ids=np.arange(500, 508),
-    coco_gts={
-        "i2t": {100 + i: [500 + 2 * i, 501 + 2 * i] for i in range(4)},
-        "t2i": {500 + i: [100 + i // 2] for i in range(8)},
-    },
+    coco_gts={"i2t": dict.fromkeys(range(100, 104)), "t2i": dict.fromkeys(range(500, 508))},
     cxc_gts={"i2t": {100: [500, 501, 504]}, "t2i": {504: [102, 100], 507: [103]}},
     eccv_gts={"i2t": {102: [504, 505, 500, 999]}, "t2i": {501: [100, 103]}},
 )
@@ -145,10 +108,8 @@ def small_split():
 
 def test_evaluation_takes_them_along(monkeypatch):
     monkeypatch.setattr(readings, "load_package", lambda: SMALL)
-    dataset = small_split()
-    images, captions = embeddings(dataset)
-    score = scores.create("csd")
-    rules = protocol(dataset)
+    images, captions = embeddings(small_split())
+    score, rules = scores.create("csd"), protocol(small_split())
     assert [note.partition(":")[0] for note in rules.notes] == ["no PMRP", "no 1K"]
     found = evaluate_score(score, images, captions, rules)
     order = np.argsort(-score(images, captions).numpy()[2], kind="stable").tolist()
@@ -163,10 +124,7 @@ def test_evaluation_takes_them_along(monkeypatch):
 
 
 def test_without_the_package_it_is_noted(monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(eccv.importlib, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "eccv_caption", None)
     monkeypatch.setattr(readings, "load_package", eccv.load_package.__wrapped__)
     note = protocol(small_split()).notes[-1]
     assert note.startswith("no ECCV Caption, no CxC: ")

@@ -3,23 +3,19 @@
 import pytest
 import torch
 
-from pcme import Gaussian, recipes
+from pcme import Gaussian
 from pcme.data.images.transforms import normalise
 from pcme.data.problems import Problems
-from pcme.data.text.tokens import Vocab
 from pcme.errors import DataError
 from pcme.evaluation import embed
-from pcme.model import Model
 from tests.helpers import photos
+from tests.models import build
 
 
 def test_images_that_cannot_be_used_leave_with_their_captions(tmp_path):
     data = photos(tmp_path, count=5, per_image=2)
     (tmp_path / "3.jpg").write_bytes(b"")
-    recipe = recipes.get("aviary-tiny")
-    vocab = Vocab.build(data.captions)
-    model = Model(recipe, vocab, torch.randn(len(vocab), 8))
-    problems = Problems()
+    model, problems = build(captions=data.captions), Problems()
     found = embed(model, data, problems)
     assert problems.counts == {"image-empty": 1}
     assert len(found.images) == len(found.dataset.images) == 4
@@ -33,10 +29,8 @@ def test_a_split_without_a_usable_image_is_named(tmp_path):
     data = photos(tmp_path, count=2)
     for number in range(2):
         (tmp_path / f"{number}.jpg").write_bytes(b"")
-    vocab = Vocab.build(data.captions)
-    model = Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8))
     with pytest.raises(DataError, match="photos/train: none of its 2 images can be used"):
-        embed(model, data, Problems())
+        embed(build(), data, Problems())
 
 
 class Rows:
@@ -54,9 +48,7 @@ class Rows:
 
 def test_features_take_the_place_of_pixels(tmp_path):
     dataset = photos(tmp_path)
-    vocab = Vocab.build(dataset.captions)
-    model = Model(recipes.get("aviary-tiny"), vocab, torch.randn(len(vocab), 8)).eval()
-    problems = Problems()
+    model, problems = build(captions=dataset.captions), Problems()
     found = embed(model, dataset, problems, features=Rows(model, dataset))
     whole = embed(model, dataset, Problems())
     kept = [i for i in range(len(dataset.images)) if i != 2]

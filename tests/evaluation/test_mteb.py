@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -15,19 +16,14 @@ from pcme.evaluation.mteb import MtebModel
 from tests.evaluation.models import untrained
 
 
-class Columns:
+class Columns(dict):
     """As much of a `datasets.Dataset` as a search looks at."""
 
-    def __init__(self, **columns):
-        self.columns = columns
-
     def __len__(self):
-        return len(self.columns["id"])
+        return len(self["id"])
 
     def __getitem__(self, key):
-        if isinstance(key, str):
-            return self.columns[key]
-        return {name: values[key] for name, values in self.columns.items()}
+        return self.get(key) if isinstance(key, str) else {name: values[key] for name, values in self.items()}
 
 
 @pytest.fixture(scope="module")
@@ -40,39 +36,40 @@ def folder(tmp_path_factory):
     return untrained(tmp_path_factory.mktemp("mteb") / "run")
 
 
+@pytest.fixture(scope="module")
+def model(folder):
+    return MtebModel.load(folder)
+
+
 def tables(split):
     """(images, captions) of a split as MTEB has them."""
-    pictures = [split.images.load(i) for i in range(len(split.images))]
-    names = [split.images.id(i) for i in range(len(split.images))]
-    return (Columns(id=names, image=pictures), Columns(id=list(split.caption_ids), text=list(split.captions)))
+    rows = range(len(split.images))
+    images = Columns(id=[*map(split.images.id, rows)], image=[*map(split.images.load, rows)])
+    return images, Columns(id=list(split.caption_ids), text=list(split.captions))
 
 
-def test_a_search_ranks_by_the_models_own_score(folder, split):
-    model = MtebModel.load(folder)
+def test_a_search_ranks_by_the_models_own_score(folder, model, split):
     images, captions = tables(split)
     model.index(images, encode_kwargs={"batch_size": 5})
     found = model.search(captions, top_k=4, encode_kwargs={})
     own = load(folder)
     embedded = embed(own, split, Problems())
     ranking = own.score().topk(embedded.captions, embedded.images, k=4)
-    names = images["id"]
     for row, caption in enumerate(captions["id"]):
-        expected = [names[i] for i in ranking.ids[row].tolist()]
-        assert list(found[caption]) == expected
+        assert list(found[caption]) == [images["id"][i] for i in ranking.ids[row].tolist()]
         assert list(found[caption].values()) == pytest.approx(ranking.scores[row].tolist())
     assert model.name == "pcme/run"
 
 
-def test_candidates_are_put_in_order(folder, split):
-    model = MtebModel.load(folder)
+@pytest.mark.parametrize("rows", [(7, 0, 3), range(59, -1, -1)])
+def test_candidates_are_put_in_order(model, split, rows):
     images, captions = tables(split)
     model.index(captions)
-    some = [captions["id"][i] for i in (7, 0, 3)]
+    some = [captions["id"][i] for i in rows]
     found = model.search(images, top_k=2, top_ranked=dict.fromkeys(images["id"], some))
     whole = model.search(images, top_k=len(captions["id"]))
     for name in images["id"]:
-        order = [ident for ident in whole[name] if ident in some]
-        assert list(found[name]) == order[:2]
+        assert list(found[name]) == [ident for ident in whole[name] if ident in some][:2]
 
 
 @pytest.mark.parametrize("method", ["pcme-overlap", "pcme-isotropic", "pcme-mu", "pvse"])
@@ -83,12 +80,10 @@ def test_encoded_arrays_keep_all_that_the_score_needs(tmp_path, split, method):
     right = model.encode([images[0:4]])
     assert left.dtype == np.float32
     matrix = model.similarity(left, right)
-    direct = model.score(
-        model.model.encode_captions(captions["text"][:5]), model.model.encode_images(images["image"][:4])
-    )
+    texts, pictures = captions["text"][:5], images["image"][:4]
+    direct = model.score(model.model.encode_captions(texts), model.model.encode_images(pictures))
     torch.testing.assert_close(matrix, direct)
-    pairs = model.similarity_pairwise(left[:4], right)
-    torch.testing.assert_close(pairs, matrix[:4].diagonal())
+    torch.testing.assert_close(model.similarity_pairwise(left[:4], right), matrix[:4].diagonal())
     with pytest.raises(DataError, match="got 5 and 4"):
         model.similarity_pairwise(left, right)
 
@@ -102,45 +97,37 @@ def test_means_alone(folder, split):
     torch.testing.assert_close(model.similarity(left, right), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_titles_and_instructions_belong_to_the_text(folder):
-    model = MtebModel.load(folder)
+def test_titles_and_instructions_belong_to_the_text(model):
     batch = {"text": ["a bird ", "a jay"], "title": ["Small", ""], "instruction": ["find it", None]}
-    left = model.encode([batch])
-    right = model.encode([{"text": ["Small a bird find it", "a jay"]}])
-    np.testing.assert_array_equal(left, right)
+    joined = {"text": ["Small a bird find it", "a jay"]}
+    np.testing.assert_array_equal(model.encode([batch]), model.encode([joined]))
 
 
 @pytest.mark.parametrize(
     "batch", [{"text": ["a"], "image": ["b"]}, {"audio": ["a"]}, {"text": [[{"role": "user", "content": "a bird"}]]}]
 )
-def test_what_cannot_be_embedded_is_refused(folder, batch):
+def test_what_cannot_be_embedded_is_refused(model, batch):
     with pytest.raises(ConfigError, match=r"must be (images or texts|sentences)"):
-        MtebModel.load(folder).encode([batch])
+        model.encode([batch])
 
 
-def test_a_search_needs_documents(folder, split):
+def test_what_is_missing_is_an_error(folder, split, monkeypatch):
+    model = MtebModel.load(folder)
     with pytest.raises(DataError, match=r"Call index\(corpus\) first"):
-        MtebModel.load(folder).search(tables(split)[0], top_k=1)
+        model.search(tables(split)[0], top_k=1)
     with pytest.raises(DataError, match="dataset is empty"):
-        MtebModel.load(folder).index(Columns(id=[], text=[]))
-
-
-def test_without_mteb_its_record_of_a_model_is_an_error(folder, monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr("pcme.evaluation.mteb.importlib.import_module", missing)
+        model.index(Columns(id=[], text=[]))
+    monkeypatch.setitem(sys.modules, "mteb.models.model_meta", None)
     with pytest.raises(ConfigError, match=r"pip install pcme\[mteb\]"):
-        MtebModel.load(folder).mteb_model_meta  # noqa: B018
+        model.mteb_model_meta  # noqa: B018
 
 
 @pytest.mark.filterwarnings("ignore")  # mteb's and its libraries' own
-def test_mteb_runs_a_task_and_finds_what_evaluation_finds(folder, split, tmp_path, monkeypatch):
+def test_mteb_runs_a_task_and_finds_what_evaluation_finds(folder, model, split, monkeypatch):
     """Its precision_at_1 is our recall@1; its hit_rate_at_5 our recall@5."""
     reason = "mteb is not installed (360 MB, so not in dev): pip install pcme[mteb] runs this test"
     monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
     mteb = pytest.importorskip("mteb", reason=reason)
-    model = MtebModel.load(folder)
     for kind in ("EncoderProtocol", "SearchProtocol"):
         assert isinstance(model, getattr(importlib.import_module("mteb.models"), kind))
     own = load(folder)
@@ -163,13 +150,11 @@ def local_task(split, way):
     from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
     from mteb.abstasks.task_metadata import TaskMetadata
 
-    images, captions = (Dataset.from_dict(table.columns) for table in tables(split))
+    images, captions = (Dataset.from_dict(dict(table.items())) for table in tables(split))
     queries, corpus = (captions, images) if way == "t2i" else (images, captions)
     matches = split.matches() if way == "t2i" else split.matches().T
-    right = {
-        query: {corpus["id"][item]: 1 for item in row.tolist()}
-        for query, row in zip(queries["id"], matches, strict=True)
-    }
+    rows = zip(queries["id"], matches, strict=True)
+    right = {query: {corpus["id"][item]: 1 for item in row.tolist()} for query, row in rows}
 
     class Birds(AbsTaskRetrieval):
         metadata = TaskMetadata(

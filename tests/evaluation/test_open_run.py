@@ -22,30 +22,21 @@ def test_features_of_a_backbone_that_is_frozen_are_cached(tmp_path, monkeypatch)
 
 def own_folder(root):
     """A dataset of our own: four pictures in a table, one split."""
-    lines = ["image,caption"]
-    for number in range(4):
-        picture(root / f"{number}.jpg")
-        lines.append(f"{number}.jpg,bird number {number}")
-    (root / "captions.csv").write_text("\n".join(lines))
+    pictures = [picture(root / f"{number}.jpg") for number in range(4)]
+    lines = [f"{path.name},bird number {path.stem}" for path in pictures]
+    (root / "captions.csv").write_text("\n".join(["image,caption", *lines]))
     return root
 
 
 def test_images_that_were_held_back_are_a_split(tmp_path):
     root = own_folder(tmp_path / "photos")
-    wanted = ["data.kind=table", "train_split=all", "validation.share=0.5"]
-    recipe = recipes.get("own").changed(wanted)
+    recipe = recipes.get("own").changed(["data.kind=table", "train_split=all", "validation.share=0.5"])
     held = load_split(recipe, "val", data_root=root)
     rest, again = data.find(root).load(recipe.train_split).divided(0.5)
     assert tuple(held.captions) == tuple(again.captions)
     assert not {*held.captions} & {*rest.captions}
     with pytest.raises(ConfigError, match=r'no split "test", it has all, val \(held out\)'):
         load_split(recipe, "test", data_root=root)
-
-
-def test_a_split_that_is_not_there_names_those_that_are(tmp_path):
-    subject = open_run(untrained(tmp_path), split="tets")
-    with pytest.raises(ConfigError, match='no split "tets", it has train, val, test'):
-        subject.embedded  # noqa: B018 - the property loads
 
 
 def test_data_is_looked_for_where_the_user_says(tmp_path, monkeypatch):
@@ -80,11 +71,10 @@ def test_a_run_is_opened_without_reading_its_split(tmp_path, monkeypatch):
     assert open_run(subject.model).model is subject.model
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
+def test_what_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match='no split "tets", it has train, val, test'):
+        load_split(recipes.get("aviary-tiny"), "tets")
     with pytest.raises(FormatError, match=r"recipe\.json"):
         open_run(tmp_path)
-
-
-def test_a_folder_for_data_that_is_drawn_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="aviary: is drawn"):
         find_dataset(recipes.get("aviary-tiny"), tmp_path)

@@ -5,12 +5,10 @@ import pytest
 import torch
 
 from pcme import Matches, Points, scores
-from pcme.errors import DataError
 from pcme.evaluation import evaluate_score, protocol, retrieval
 from pcme.evaluation.passes import shares_matrix
 from pcme.retrieval import metrics
 from pcme.retrieval.plausible import RADII
-from pcme.retrieval.ranking import Ranking
 from pcme.scores.plans import LiftedPlan
 from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
 from tests.helpers import random_gaussians
@@ -18,13 +16,13 @@ from tests.helpers import random_gaussians
 SCORE = scores.create("csd")
 
 
-def test_both_directions_are_the_metrics_of_the_score():
+def test_the_short_form_is_the_metrics_of_the_score_and_captions_that_match_nothing_do_not_count():
     images, captions = random_gaussians(6, 4, seed=0), random_gaussians(9, 4, seed=1)
-    matches = Matches.from_classes(np.arange(9) % 3, np.arange(6) % 3)
-    score = scores.create("csd")
-    found = retrieval(score, images, captions, matches)
-    matrix = score(captions, images).numpy()
-    assert found["t2i"]["r_precision"] == pytest.approx(np.nanmean(metrics.r_precision(matrix, matches)))
+    matches = Matches.from_classes([0, 1, 2, 0, 1, 2, 0, 3, 3], np.arange(6) % 3)
+    found, matrix = retrieval(SCORE, images, captions, matches), SCORE(captions, images).numpy()
+    precision = metrics.r_precision(matrix, matches)
+    assert np.isnan(precision[7:]).all()
+    assert found["t2i"]["r_precision"] == pytest.approx(precision[:7].mean())
     assert found["i2t"]["recall@1"] == pytest.approx(np.nanmean(metrics.recall(matrix.T.copy(), matches.T, 1)))
     assert found["t2i"]["chance"] == pytest.approx(1 / 3)
 
@@ -36,14 +34,13 @@ def order(row):
 
 def judged(row, right):
     """Every figure of one query, from its scores and the set of right answers, by counting."""
+    hits, count = [item in right for item in order(row)], len(right)
+    found = {f"recall@{k}": any(hits[:k]) for k in (1, 5, 10)} | {"chance": count / len(row)}
     if not right:
-        return dict.fromkeys(("r_precision", "recall@1", "recall@5", "recall@10", "map@r", "rank", "chance"), np.nan)
-    hits = [item in right for item in order(row)]
-    count = len(right)
-    found = {"r_precision": sum(hits[:count]) / count, "rank": hits.index(True) + 1}
-    found |= {f"recall@{k}": float(any(hits[:k])) for k in (1, 5, 10)}
+        return dict.fromkeys((*found, "r_precision", "map@r", "rank"), np.nan)
     precisions = [sum(hits[: i + 1]) / (i + 1) for i in range(count) if hits[i]]
-    return found | {"map@r": sum(precisions) / count, "chance": count / len(row)}
+    best = {"r_precision": sum(hits[:count]) / count, "rank": hits.index(True) + 1}
+    return found | best | {"map@r": sum(precisions) / count}
 
 
 def plausible(row, own, others):
@@ -107,16 +104,24 @@ def test_folds_of_coco_are_the_same_metrics_within_each_fold():
     assert found.t2i.metrics["1k mean_rank"] == pytest.approx(np.mean([m["rank"] for m in means]))
 
 
-def test_blocks_change_nothing(monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({"evaluation.passes.ROWS": 7, "scores.plans.QUERY_ROWS": 7}, 15 + 3),  # no fold ends at a block's end
+        ({"evaluation.passes.HELD_BYTES": 20 * 100 * 4 - 1}, 2),  # the matrix is too large to keep
+    ],
+)
+def test_blocks_change_nothing_and_progress_counts_both_directions(monkeypatch, changes, count):
     dataset = toy(20, 5, density=0.3)
     images, captions = embeddings(dataset)
     rules = protocol(dataset, FOLDS_OF_4)
     whole = evaluate_score(SCORE, images, captions, rules)
-    monkeypatch.setattr("pcme.evaluation.passes.ROWS", 7)
-    monkeypatch.setattr("pcme.scores.plans.QUERY_ROWS", 7)  # neither folds nor images end there
+    for name, value in changes.items():
+        monkeypatch.setattr(f"pcme.{name}", value)
     steps = []
     parts = evaluate_score(SCORE, images, captions, rules, progress=lambda *step: steps.append(step))
-    assert len(steps) == 15 + 3
+    assert len(steps) == count
+    assert {("queries", 100, 120), ("queries", 120, 120)} <= {*steps}
     for way in ("i2t", "t2i"):
         assert_same(parts.direction(way).values, whole.direction(way).values)
 
@@ -149,53 +154,17 @@ def test_a_score_that_is_kept_for_the_other_direction_is_the_same_there(name):
         assert not torch.allclose(there, back, rtol=1e-3, atol=1e-3)
 
 
-def test_points_are_not_sampled_so_they_are_the_shares_matrix():
+def test_points_are_not_sampled_so_one_matrix_serves_both_directions():
     drawn = torch.randn(7, 2, 3, generator=torch.Generator().manual_seed(0))
     images, captions = Points(drawn[:3]), Points(drawn[3:])
-    for name in ("nearest", "average_l2"):
-        score = scores.create(name)
+    for score in map(scores.create, ("nearest", "average_l2")):
         assert shares_matrix(score, images)
         torch.testing.assert_close(score(images, captions), score(captions, images).T)
-
-
-def test_a_matrix_that_is_too_large_to_keep_is_scored_again(monkeypatch):
-    dataset = toy(20, 5, density=0.3)
-    images, captions = embeddings(dataset)
-    rules = protocol(dataset, FOLDS_OF_4)
-    whole = evaluate_score(SCORE, images, captions, rules)
-    monkeypatch.setattr("pcme.evaluation.passes.HELD_BYTES", 20 * 100 * 4 - 1)
-    again = evaluate_score(SCORE, images, captions, rules)
-    for way in ("i2t", "t2i"):
-        assert_same(again.direction(way).values, whole.direction(way).values)
-
-
-def test_progress_counts_the_queries_of_both_ways():
-    dataset = toy()
-    steps = []
-    images, captions = embeddings(dataset)
-    evaluate_score(SCORE, images, captions, dataset, progress=lambda *step: steps.append(step))
-    assert steps == [("queries", 20, 30), ("queries", 30, 30)]
-
-
-def test_captions_that_match_nothing_have_no_value_and_do_not_count():
-    images, captions = random_gaussians(3, 2, seed=0), random_gaussians(4, 2, seed=1)
-    matches = Matches.from_pairs([0, 1], [2, 0], (4, 3))
-    found = retrieval(SCORE, images, captions, matches)
-    values = metrics.r_precision(SCORE(captions, images), matches)
-    assert np.isnan(values[2:]).all()
-    assert found["t2i"]["r_precision"] == pytest.approx(values[:2].mean())
-
-
-def test_a_truncated_ranking_cannot_give_r_precision():
-    ranking = Ranking.from_scores(np.eye(4), k=2)
-    with pytest.raises(DataError, match=r"R-Precision: .* too short"):
-        metrics.r_precision(ranking, Matches.from_dense(np.ones((4, 4), bool)))
 
 
 def test_results_name_the_score_and_its_parameters():
     dataset = toy()
     found = evaluate_score(scores.create("csd_prob", scale=2.0), *embeddings(dataset), dataset)
     assert (found.score, found.parameters) == ("csd_prob", {"scale": 2.0, "shift": 5.0})
-    assert [scores.create(name).name for name in scores.names()] == scores.names()
     assert found.dataset == "toy/test"
     assert (found.queries, found.gallery) == (20, 10)

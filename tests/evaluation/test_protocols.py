@@ -1,29 +1,24 @@
 """Protocols: the readings of each dataset, and notes on what is left out."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pcme import data
 from pcme.data.dataset import NamedValues
 from pcme.errors import DataError
 from pcme.evaluation import protocol
 from tests.evaluation.splits import COCO, FOLDS_OF_4, toy
 
 
-def test_a_plain_split_is_clustered_by_image():
+def test_a_split_is_clustered_by_image_or_by_class():
     rules = protocol(toy(4, 3, labels=0))
     assert rules.i2t.clusters.tolist() == [0, 1, 2, 3]
     assert rules.t2i.clusters.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert rules.i2t.ids == ("0.jpg", "1.jpg", "2.jpg", "3.jpg")
-    assert rules.t2i.ids[:2] == ("0.jpg#0", "0.jpg#1")
-    assert rules.i2t.plausible is None
-    assert rules.notes == ()
+    assert (rules.i2t.ids[2:], rules.t2i.ids[:2]) == (("2.jpg", "3.jpg"), ("0.jpg#0", "0.jpg#1"))
+    assert (rules.i2t.plausible, rules.notes) == (None, ())
     assert rules.i2t.matches == rules.t2i.matches.T
-
-
-def test_classes_are_the_clusters_where_there_are_any():
     dataset = toy(9, 2, classes=3)
     rules = protocol(dataset.matching_class())
     assert rules.i2t.clusters.tolist() == dataset.classes.values.tolist()
@@ -45,14 +40,12 @@ def test_what_coco_cannot_be_judged_by_is_said():
     kinds = [note.partition(":")[0] for note in notes]
     assert kinds == ["no PMRP", "no 1K", "no ECCV Caption, no CxC"]
     assert "instances_val2014.json" in notes[0]
-    assert "7 usable images" in notes[1]
-    assert "5,000" in notes[1]
+    assert re.search("7 usable images.*5,000", notes[1])
 
 
 def test_one_truth_has_one_digest_and_others_have_others():
-    digests = [
-        protocol(dataset).digest for dataset in (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
-    ]
+    splits = (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
+    digests = [protocol(split).digest for split in splits]
     assert digests[0] == digests[1], "labels change no right answer"
     assert len(set(digests)) == 3
 
@@ -66,14 +59,6 @@ def test_labels_have_a_digest_of_their_own():
     assert len({protocol(each).labels for each in (dataset, toy(), other)}) == 2
     as_marks = NamedValues(dataset.labels.values.astype(bool), dataset.labels.names)
     assert protocol(replace(dataset, labels=as_marks)).labels == protocol(dataset).labels
-
-
-def test_aviary_is_judged_by_what_captions_say():
-    dataset = data.create("aviary", test_species=5, test_images=3).load("test")
-    rules = protocol(dataset)
-    assert rules.t2i.matches == dataset.matches()
-    assert len(np.unique(rules.t2i.clusters)) == 5
-    assert rules.t2i.plausible is not None
 
 
 def test_an_empty_split_is_an_error():

@@ -1,23 +1,15 @@
 """Results: figures at the edge, files without pickle, errors that name what there is."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pcme import scores
 from pcme.errors import ConfigError, FormatError
-from pcme.evaluation import Direction, Evaluation, evaluate_score, protocol
-from tests.evaluation.splits import FOLDS_OF_4, embeddings, toy
-
-
-def direction(folds=None, **values):
-    """A direction with these values; names have "_" for "@" and blanks are dashes."""
-    arrays = {name.replace("__", "@").replace("_k_", "k "): np.array(v, float)
-              for name, v in values.items()}  # fmt: skip
-    count = len(next(iter(arrays.values())))
-    numbers = np.full(count, -1) if folds is None else np.array(folds)
-    return Direction(arrays, tuple(map(str, range(count))), 9, np.arange(count), numbers)
+from pcme.evaluation import Evaluation, evaluate_score, protocol
+from tests.evaluation.splits import FOLDS_OF_4, direction, embeddings, toy
 
 
 @pytest.fixture(scope="module")
@@ -28,36 +20,28 @@ def found():
 
 
 def test_figures_are_means_of_what_has_an_answer():
-    one = direction(r_precision=[0.5, np.nan, 1.0], rank=[1, np.nan, 4])
+    one = direction({"r_precision": [0.5, np.nan, 1.0], "rank": [1, np.nan, 4]})
     assert one.metrics == {"r_precision": 0.75, "median_rank": 2, "mean_rank": 2.5}
 
-
-def test_nothing_that_can_be_answered_has_no_figure(found):
-    one = direction(r_precision=[np.nan, np.nan])
-    assert np.isnan(one.metrics["r_precision"])
-    with_nothing = Evaluation("toy/test", "csd", {}, one, one, "0")
-    assert with_nothing.record()["i2t"] == {"r_precision": None}
+    nothing = direction({"r_precision": [np.nan, np.nan]})
+    assert np.isnan(nothing.metrics["r_precision"])
+    assert Evaluation("toy/test", "csd", {}, nothing, one, "0").record()["i2t"] == {"r_precision": None}
 
 
 def test_rsum_sums_three_recalls_of_either_way(found):
-    recalls = [found.i2t.metrics[f"recall@{k}"] for k in (1, 5, 10)]
-    assert found.i2t.metrics["rsum"] == pytest.approx(sum(recalls))
-    assert found.rsum == pytest.approx(100 * (sum(recalls) + found.t2i.metrics["rsum"]))
+    sums = [sum(way.metrics[f"recall@{k}"] for k in (1, 5, 10)) for way in (found.i2t, found.t2i)]
+    assert [found.i2t.metrics["rsum"], found.t2i.metrics["rsum"]] == pytest.approx(sums)
+    assert found.rsum == pytest.approx(100 * sum(sums))
     assert "1k rsum" in found.i2t.metrics
-
-
-def test_folds_of_different_sizes_count_alike():
-    one = direction(folds=[0, 1, 1, 1, -1], **{"1_k_recall__1": [1, 0, 0, 0, np.nan]})
-    assert one.metrics == {"1k recall@1": 0.5}
+    folded = direction({"1k recall@1": [1, 0, 0, 0, np.nan]}, folds=[0, 1, 1, 1, -1])
+    assert folded.metrics == {"1k recall@1": 0.5}, "folds of different sizes count alike"
 
 
 def test_the_record_has_exactly_what_programs_read(found):
     record = json.loads(json.dumps(found.record(), allow_nan=False))
     assert list(record) == ["i2t", "t2i", "score", "queries", "gallery"]
-    first = ["r_precision", "recall@1", "recall@5", "recall@10", "rsum", "map@r"]
-    assert list(record["t2i"])[:6] == first
-    shares = [v for k, v in record["t2i"].items() if not k.endswith(("rank", "rsum"))]
-    assert all(0 <= share <= 1 for share in shares)
+    assert list(record["t2i"])[:6] == ["r_precision", "recall@1", "recall@5", "recall@10", "rsum", "map@r"]
+    assert all(0 <= value <= 1 for name, value in record["t2i"].items() if not name.endswith(("rank", "rsum")))
     assert (record["queries"], record["gallery"], record["score"]) == (100, 20, "csd_prob")
 
 
@@ -70,10 +54,9 @@ def test_a_saved_evaluation_comes_back_bit_for_bit(found, tmp_path):
         left, right = found.direction(way), again.direction(way)
         assert (left.ids, left.gallery) == (right.ids, right.gallery)
         assert list(left.values) == list(right.values)
-        for name, values in left.values.items():
-            np.testing.assert_array_equal(values, right.values[name])
-        np.testing.assert_array_equal(left.clusters, right.clusters)
-        np.testing.assert_array_equal(left.folds, right.folds)
+        pairs = [(left.clusters, right.clusters), (left.folds, right.folds)]
+        for one, other in (*pairs, *zip(left.values.values(), right.values.values(), strict=True)):
+            np.testing.assert_array_equal(one, other)
     about = [(e.dataset, e.parameters, e.digest, e.notes, e.labels) for e in (found, again)]
     assert about[0] == about[1]
     assert [p.name for p in tmp_path.iterdir()] == ["one.npz"]
@@ -81,7 +64,7 @@ def test_a_saved_evaluation_comes_back_bit_for_bit(found, tmp_path):
 
 def test_ids_of_any_letters_are_kept(tmp_path):
     ids = ("größe.jpg", "a b\n.jpg", "\udcff.jpg")  # the last is a name that is no UTF-8
-    one = Direction({"rank": np.ones(3)}, ids, 5, np.arange(3), np.full(3, -1))
+    one = replace(direction({"rank": np.ones(3)}), ids=ids)
     Evaluation("toy/test", "csd", {}, one, one, "0").save(tmp_path / "x.npz")
     assert Evaluation.load(tmp_path / "x.npz").i2t.ids == ids
 
@@ -119,11 +102,8 @@ def test_a_file_from_before_labels_were_recorded_is_read(found, tmp_path):
     assert Evaluation.load(path).record() == found.record()
 
 
-def test_a_file_that_cannot_be_written_is_said(found, tmp_path):
+def test_a_file_that_cannot_be_written_and_an_unknown_metric_are_refused(found, tmp_path):
     with pytest.raises(FormatError, match="cannot be written"):
         found.save(tmp_path / "nowhere" / "x.npz")
-
-
-def test_an_unknown_metric_lists_the_known():
     with pytest.raises(ConfigError, match=r"pmrp: not a metric .* Known: recall@1"):
-        direction(recall__1=[1, 0]).of("pmrp")
+        direction({"recall@1": [1, 0]}).of("pmrp")

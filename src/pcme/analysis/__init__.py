@@ -1,10 +1,12 @@
 """Analyses by name. A new analysis is one class in one file, which computes and draws.
 
-    subject = analysis.open_run("runs/aviary", split="test") for name in analysis.applicable(subject):
-        asked = analysis.create(name) result = asked.compute(subject) figure = asked.figure(result, subject)
+    subject = analysis.open_run("runs/aviary", split="test")
+    for name in analysis.applicable(subject):
+        result = analysis.create(name).compute(subject)
+        figure = analysis.create(name).figure(result, subject)
 
-The split is embedded once, when the first analysis asks for it; `Subject.of(model, embedded)` is
-the subject of a split that has been embedded before.
+The split is embedded once, when the first analysis asks for it; `Subject.of(model, embedded)` is the subject of a
+split that has been embedded before.
 
 >>> "bins" in names()
 True
@@ -16,34 +18,21 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from pcme import methods
-from pcme.analysis.base import Analysis, Number, Result, Subject, registry
-from pcme.analysis.storage import Stored, read, record, write
+from pcme.analysis.base import Analysis as Analysis
+from pcme.analysis.base import Number as Number
+from pcme.analysis.base import Result as Result
+from pcme.analysis.base import Subject as Subject
+from pcme.analysis.base import registry as registry
+from pcme.analysis.storage import Stored as Stored
+from pcme.analysis.storage import read as read
+from pcme.analysis.storage import record as record
+from pcme.analysis.storage import write as write
 from pcme.errors import ConfigError
-from pcme.evaluation.open_run import open_run
+from pcme.evaluation.open_run import open_run as open_run
 from pcme.methods.base import GaussianMethod
 
-__all__ = [
-    "Analysis",
-    "Number",
-    "Result",
-    "Stored",
-    "Subject",
-    "applicable",
-    "configured",
-    "create",
-    "names",
-    "open_run",
-    "read",
-    "record",
-    "registry",
-    "require",
-    "write",
-]
-
-
-def create(name: str, **params: object) -> Analysis[Any]:
-    """The analysis called `name`, with these parameters."""
-    return registry.create(name, **params)
+create = registry.create
+names = registry.names
 
 
 def configured(name: str, assignments: Sequence[str]) -> Analysis[Any]:
@@ -52,20 +41,14 @@ def configured(name: str, assignments: Sequence[str]) -> Analysis[Any]:
     >>> configured("bins", ["bins=5"])
     BinsAnalysis(bins=5)
     """
-    given = {}
+    defaults = {field.name: field.default for field in dataclasses.fields(cast("Any", registry.get(name)))}
+    values = {}
     for assignment in assignments:
-        key, equals, value = assignment.partition("=")
+        key, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError(f"--set: needs key=value, got {assignment!r}.")
-        given[key] = value
-    defaults = {f.name: f.default for f in dataclasses.fields(cast("Any", registry.get(name)))}
-    values = {key: _like(defaults.get(key), key, value) for key, value in given.items()}
+        values[key] = _like(defaults.get(key), key, text)
     return registry.create(name, **values)
-
-
-def names() -> list[str]:
-    """All names, sorted."""
-    return registry.names()
 
 
 def applicable(subject: Subject) -> list[str]:
@@ -86,10 +69,8 @@ def require(name: str, subject: Subject) -> None:
 
 def _with_sigma() -> list[str]:
     """The methods whose classes have a σ unless it is switched off; none is created."""
-    classes = {name: methods.registry.get(name) for name in methods.names()}
-    return [
-        name for name, method in classes.items() if issubclass(method, GaussianMethod) and method.covariance != "none"
-    ]
+    known = {name: methods.registry.get(name) for name in methods.names()}
+    return [name for name, kind in known.items() if issubclass(kind, GaussianMethod) and kind.covariance != "none"]
 
 
 def _like(default: object, key: str, text: str) -> object:

@@ -8,16 +8,14 @@ import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
 from scipy import stats
 
-from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry
+from pcme.analysis.base import SIGMA, Analysis, Number, Result, Side, Subject, registry, sides
 from pcme.core.progress import Progress, silent
-from pcme.embedding import Gaussian
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import Estimate, estimate, percentiles, replicates, spearman
 from pcme.plots import charts, style
 from pcme.retrieval import metrics
-from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
-from pcme.uncertainty.sigma import bin_by_sigma, mean_log_sigma
+from pcme.uncertainty.sigma import bin_by_sigma
 
 METRICS = {"recall@1": "R@1", "r_precision": "R-Precision"}
 """{metric: its name in figures}."""
@@ -71,57 +69,41 @@ class SigmaBins(Result):
 
 @registry.register("bins")
 @dataclass(frozen=True)
-class BinsAnalysis(Analysis[SigmaBins]):
+class BinsAnalysis(Analysis[SigmaBins], at_least={"bins": 2}):
     """R@1 and R-Precision in bins of σ, both directions. Paper: Fig. 6."""
 
     needs = (SIGMA,)
     reading = (
-        "Queries in bins of equal count, from the narrowest σ to the widest; a point is the mean "
-        "of its bin. Curves that fall say that σ warns of what will go wrong."
+        "Queries in bins of equal count, from the narrowest σ to the widest; a point is the mean of its bin. Curves "
+        "that fall say that σ warns of what will go wrong."
     )
 
     bins: int = 10
 
-    def __post_init__(self) -> None:
-        self._at_least(2, "bins")
-
     def compute(self, subject: Subject, progress: Progress = silent) -> SigmaBins:
         """Both directions by the model's own score."""
-        score, matches = subject.model.score(), subject.matches
-        images, captions = subject.images, subject.captions
-        total = len(images) + len(captions)
-
-        def second_half(task: str, done: int, _: int | None, /) -> None:
-            progress(task, len(images) + done, total)
-
-        i2t = query_metrics(score, images, captions, matches.T, lambda task, done, _: progress(task, done, total))
-        t2i = query_metrics(score, captions, images, matches, second_half)
-        return SigmaBins(
-            (
-                in_bins("i2t", mean_log_sigma(images), i2t, subject.clusters, self.bins),
-                in_bins("t2i", mean_log_sigma(captions), t2i, subject.caption_clusters, self.bins),
-            )
-        )
+        score, both = subject.model.score(), sides(subject)
+        ways = []
+        for side, before in zip(both, (0, len(both[0].queries)), strict=True):
+            values = query_metrics(score, side, before, progress)
+            ways.append(in_bins(side.direction, side.log_sigma, values, side.clusters, self.bins))
+        return SigmaBins(tuple(ways))
 
     @style.styled
     def draw(self, result: SigmaBins, images: object = None) -> style.Figure:
         """R@1 and R-Precision over bins of σ, one panel per direction."""
-        figure, panels = style.grid(1, len(result.ways), height=3.5)
-        for axes, queries in zip(panels, result.ways, strict=True):
-            _panel(axes, queries)
-        panels[0].set_ylabel("queries' mean (%)")
-        return figure
+        return charts.side_by_side(result.ways, _panel, height=3.5, y_label="queries' mean (%)")
 
 
 def query_metrics(
-    score: Score, queries: Gaussian, gallery: Gaussian, matches: Matches, progress: Progress
+    score: Score, side: Side, before: int = 0, progress: Progress = silent
 ) -> dict[str, Float64[np.ndarray, " q"]]:
-    """{metric: per-query values}, NaN for queries without a relevant item."""
+    """{metric: per-query values}, NaN for queries without a relevant item; `before` queries are done already."""
     parts: dict[str, list[Float64[np.ndarray, " b"]]] = {name: [] for name in METRICS}
-    for rows, block in score.blocks(queries, gallery):
-        parts["recall@1"].append(metrics.recall(block, matches[rows], 1))
-        parts["r_precision"].append(metrics.r_precision(block, matches[rows]))
-        progress("queries", rows.stop, len(queries))
+    for rows, block in score.blocks(side.queries, side.gallery):
+        parts["recall@1"].append(metrics.recall(block, side.matches[rows], 1))
+        parts["r_precision"].append(metrics.r_precision(block, side.matches[rows]))
+        progress("queries", before + rows.stop, len(side.queries) + len(side.gallery))
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
@@ -153,14 +135,14 @@ def _curve(
 ) -> MetricCurve:
     means = _bin_means(widths, values, bins)
     drawn = replicates(means, clusters)
-    spans = [percentiles(column) for column in drawn.T]
-    found = means(np.ones(len(values)))
+    low, high = zip(*map(percentiles, drawn.T), strict=True)
+    whole = means(np.ones(len(values)))
     return MetricCurve(
         metric,
-        tuple(found.tolist()),
-        tuple(low for low, _ in spans),
-        tuple(high for _, high in spans),
-        Estimate(float(_orders(found[None])[0]), *percentiles(_orders(drawn))),
+        tuple(whole.tolist()),
+        low,
+        high,
+        Estimate(float(_orders(whole[None])[0]), *percentiles(_orders(drawn))),
         estimate(spearman(widths, values), clusters),
     )
 
@@ -173,8 +155,7 @@ def _bin_means(
 
     def means(weights: Float64[np.ndarray, " q"]) -> Float64[np.ndarray, " bins"]:
         listed = np.repeat(values[order], weights[order].astype(np.int64))
-        parts = np.array_split(listed, bins)
-        return np.array([part.mean() if len(part) else np.nan for part in parts])
+        return np.array([part.mean() if len(part) else np.nan for part in np.array_split(listed, bins)])
 
     return means
 
@@ -190,25 +171,19 @@ def _orders(means: Float64[np.ndarray, "r bins"]) -> Float64[np.ndarray, " r"]:
 
 
 def _panel(axes: style.Axes, queries: BinnedQueries) -> None:
-    charts.add_lines(axes, [_line(queries, curve) for curve in queries.curves])
+    """The curves of one direction; the axis is as narrow as they allow, but at least ten points high."""
+    lines, ends = [], []
+    for curve in queries.curves:
+        rho = curve.over_bins.value
+        trend = "the same in all bins" if math.isnan(rho) else f"ρ {style.signed(rho)}"
+        mean, low, high = ([100 * value for value in part] for part in (curve.mean, curve.low, curve.high))
+        lines.append(charts.Line(f"{METRICS[curve.metric]}, {trend}", queries.width, mean, low, high))
+        ends += [*low, *high]
+    charts.add_lines(axes, lines)
     axes.set(title=DIRECTIONS[queries.way], xlabel="mean log σ of the bin (median)")
-    limits = _limits(queries)
-    axes.set_ylim(*limits)
-    ticks = [tick for tick in axes.get_yticks() if limits[0] <= tick <= min(limits[1], 100)]
-    axes.set_yticks(ticks)
+    span = max(ends) - min(ends)
+    room = max(0.0, 10 - span) / 2 + 0.05 * span
+    bottom, top = max(-2.0, min(ends) - room), min(102.0, max(ends) + room)
+    axes.set_ylim(bottom, top)
+    axes.set_yticks([tick for tick in axes.get_yticks() if bottom <= tick <= min(top, 100)])
     style.legend_below(axes)
-
-
-def _line(queries: BinnedQueries, curve: MetricCurve) -> charts.Line:
-    rho = curve.over_bins.value
-    trend = "the same in all bins" if math.isnan(rho) else f"ρ {style.signed(rho)}"
-    percent = [[100 * value for value in part] for part in (curve.mean, curve.low, curve.high)]
-    return charts.Line(f"{METRICS[curve.metric]}, {trend}", queries.width, *percent)
-
-
-def _limits(queries: BinnedQueries) -> tuple[float, float]:
-    """As narrow as the values allow, but at least ten points apart."""
-    low = 100 * min(min(curve.low) for curve in queries.curves)
-    high = 100 * max(max(curve.high) for curve in queries.curves)
-    room = max(0.0, 10 - (high - low)) / 2 + 0.05 * (high - low)
-    return max(-2.0, low - room), min(102.0, high + room)

@@ -20,10 +20,9 @@ WITHHELD = "captions whose matches were taken away"
 
 @dataclass(frozen=True)
 class Roc:
-    """Captions with a match against captions without one, separated by their best p."""
+    """Captions with a match against captions without one (of the kind `nothing`), separated by their best p."""
 
     nothing: str
-    """The kind of captions without a match: WRITTEN or WITHHELD."""
     matched: int
     unmatched: int
     false_alarms: tuple[float, ...]
@@ -59,26 +58,22 @@ class Reliability(Result):
 
 @registry.register("calibration")
 @dataclass(frozen=True)
-class CalibrationAnalysis(Analysis[Reliability]):
+class CalibrationAnalysis(Analysis[Reliability], at_least={"bins": 2, "unmatched": 1}):
     """Reliability of the match probability over all pairs, and "nothing here matches".
 
-    A drawn dataset writes `unmatched` captions that match no image; elsewhere each caption is asked
-    once with its matches in the gallery and once without.
+    A drawn dataset writes `unmatched` captions that match no image; elsewhere each caption is asked once with its
+    matches in the gallery and once without.
     """
 
     needs = (PROBABILITY,)
     reading = (
-        "Left: pairs by p, and how many of them match; on the diagonal, p means what it says. "
-        "Right: captions with a match against captions without one, told apart by their best p; "
-        "the nearer to the upper left corner, the better."
+        "Left: pairs by p, and how many of them match; on the diagonal, p means what it says. Right: captions with a "
+        "match against captions without one, told apart by their best p; the nearer to the upper left corner, the "
+        "better."
     )
 
     bins: int = 15
     unmatched: int = 1000
-
-    def __post_init__(self) -> None:
-        self._at_least(2, "bins")
-        self._at_least(1, "unmatched")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Reliability:
         """Over all pairs, in blocks."""
@@ -92,21 +87,22 @@ class CalibrationAnalysis(Analysis[Reliability]):
             without.append(np.where(truth, 0.0, p).max(1))
             progress("captions", rows.stop, len(split.captions))
         answerable = subject.matches.answerable
-        best = np.concatenate(with_matches)[answerable]
+        kind, nothing = WITHHELD, np.concatenate(without)[answerable]
         if (written := split.dataset.unmatched(self.unmatched)) is not None:
-            captions = subject.model.encode_captions(written.captions)
-            nothing = best_of_each(score, captions, split.images)
-            return _summary(counted, roc(WRITTEN, best, nothing))
-        return _summary(counted, roc(WITHHELD, best, np.concatenate(without)[answerable]))
+            kind, nothing = WRITTEN, best_of_each(score, subject.model.encode_captions(written.captions), split.images)
+        apart = roc(kind, np.concatenate(with_matches)[answerable], nothing)
+        confidence, true, count = zip(*counted.reliability, strict=True)
+        gap = np.abs(np.subtract(confidence, true)) * count
+        likely = np.array(confidence) >= LIKELY
+        error_likely = float(gap[likely].sum() / np.array(count)[likely].sum()) if likely.any() else float("nan")
+        return Reliability(sum(count), confidence, true, count, counted.error, error_likely, apart)
 
     @style.styled
     def draw(self, result: Reliability, images: object = None) -> style.Figure:
         """p against the share that matches, with how many pairs there are; and the ROC curve."""
-        figure = style.blank(style.WIDTH, 3.6)
-        left, right = style.divided(figure, widths=(1, 1))
+        figure, (left, right) = style.divided(3.6, widths=(1, 1))
         upper, lower = style.panels_of(left, 2, sharex=True, height_ratios=(3, 1))
-        _reliability(upper, result)
-        _counts(lower, result)
+        _reliability(upper, lower, result)
         _roc(style.panels_of(right)[0], result.nothing)
         return figure
 
@@ -124,55 +120,36 @@ def roc(
     rows = np.linspace(0, len(thresholds) - 1, min(points, len(thresholds))).round()
     some = thresholds[rows.astype(np.int64)]
     shares = [1 - np.searchsorted(np.sort(values), some) / len(values) for values in (unmatched, matched)]
-    alarms, hits = (tuple(np.concatenate([[0.0], share]).tolist()) for share in shares)
+    alarms, hits = ((0.0, *share.tolist()) for share in shares)
     return Roc(nothing, len(matched), len(unmatched), alarms, hits, auroc(matched, unmatched))
-
-
-def _summary(counted: Calibration, nothing: Roc) -> Reliability:
-    some = counted.count > 0
-    confidence, true = (part[some] / counted.count[some] for part in (counted.total, counted.true))
-    count = counted.count[some]
-    likely = confidence >= LIKELY
-    gap = np.abs(confidence - true) * count
-    return Reliability(
-        int(count.sum()),
-        tuple(confidence.tolist()),
-        tuple(true.tolist()),
-        tuple(count.astype(np.int64).tolist()),
-        counted.error,
-        float(gap[likely].sum() / count[likely].sum()) if likely.any() else float("nan"),
-        nothing,
-    )
 
 
 def _probability(block: object) -> Float64[np.ndarray, "b g"]:
     return np.exp(np.asarray(block, np.float64)).clip(0, 1)
 
 
-def _reliability(axes: style.Axes, result: Reliability) -> None:
-    axes.plot([0, 1], [0, 1], color=style.INK, linestyle="--", linewidth=1, label="p is the share")
-    charts.add_lines(axes, [charts.Line("pairs", result.confidence, result.true)])
-    axes.set(
-        title=f"calibration error {result.error:.3f}", ylabel="share that matches",
-        xlim=(-0.02, 1.02), ylim=(-0.02, 1.02),
-    )  # fmt: skip
-    axes.legend(loc="upper left")
-
-
-def _counts(axes: style.Axes, result: Reliability) -> None:
-    style.log_axis(axes, "y")
-    axes.bar(result.confidence, result.count, width=0.045, color=style.FAINT)
-    axes.set(xlabel="match probability p", ylabel="pairs")
+def _reliability(upper: style.Axes, lower: style.Axes, result: Reliability) -> None:
+    _unit_square(upper, "p is the share")
+    charts.add_lines(upper, [charts.Line("pairs", result.confidence, result.true)])
+    upper.set(title=f"calibration error {result.error:.3f}", ylabel="share that matches")
+    upper.legend(loc="upper left")
+    style.log_axis(lower, "y")
+    lower.bar(result.confidence, result.count, width=0.045, color=style.FAINT)
+    lower.set(xlabel="match probability p", ylabel="pairs")
 
 
 def _roc(axes: style.Axes, nothing: Roc) -> None:
-    axes.plot([0, 1], [0, 1], color=style.INK, linestyle="--", linewidth=1, label="chance")
+    _unit_square(axes, "chance")
     axes.plot(nothing.false_alarms, nothing.found, color=style.PALETTE[2], label="by the best p")
     axes.fill_between(nothing.false_alarms, nothing.found, color=style.PALETTE[2], alpha=0.12, linewidth=0)
     axes.set(
         title=f"no match told apart: {nothing.auroc:.3f}",
         xlabel=f"share let through of {nothing.unmatched:,}\n{nothing.nothing}",
         ylabel=f"share let through of {nothing.matched:,} that match",
-        xlim=(-0.02, 1.02), ylim=(-0.02, 1.02),
-    )  # fmt: skip
+    )
     axes.legend(loc="lower right")
+
+
+def _unit_square(axes: style.Axes, diagonal: str) -> None:
+    axes.plot([0, 1], [0, 1], color=style.INK, linestyle="--", linewidth=1, label=diagonal)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))

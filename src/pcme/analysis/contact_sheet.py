@@ -1,12 +1,9 @@
-"""The contact sheet of `extremes`: queries and their hits, images and captions in rows.
-
-Apart from `extremes`, because both together are longer than a file should be.
-"""
+"""The contact sheet of `extremes`: queries and their hits, images and captions in rows."""
 
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -53,7 +50,7 @@ def draw(
     """Draw {title: queries}: images with the captions they find, captions with the images."""
     count = sum(map(len, (*image_lists.values(), *caption_lists.values())))
     height = count * ROW + (len(image_lists) + len(caption_lists)) * HEADING + 0.1
-    figure = style.blank(style.WIDTH, height, layout=None)
+    figure = style.blank(height, layout=None)
     sheet = figure.add_axes((0, 0, 1, 1))
     sheet.set(xlim=(0, style.WIDTH), ylim=(height, 0))
     sheet.set_axis_off()
@@ -91,9 +88,9 @@ def _draw_facts(sheet: style.Axes, item: Extreme, corner: tuple[float, float]) -
     sheet.text(corner[0], corner[1] + 0.02, text, fontsize=8, color=style.FAINT, va="top")
 
 
-def _draw_mark(sheet: style.Axes, hit: RetrievedItem, corner: tuple[float, float], **looks: object) -> None:
+def _draw_mark(sheet: style.Axes, hit: RetrievedItem, corner: tuple[float, float], **looks: Any) -> None:  # noqa: ANN401
     mark, colour = ("✓", RIGHT) if hit.right else ("✗", WRONG)
-    sheet.text(*corner, mark, fontsize=8.5, color=colour, va="top", fontweight="bold", **cast("Any", looks))
+    sheet.text(*corner, mark, fontsize=8.5, color=colour, va="top", fontweight="bold", **looks)
 
 
 def _draw_pixels(
@@ -105,14 +102,13 @@ def _draw_pixels(
 ) -> None:
     """An image in a frame; a hit has a mark, and a frame that tells whether it is relevant."""
     left, top = corner
-    pixels = None if images is None else _pixels(images, row)
-    if pixels is not None:
+    if images is not None and (pixels := _pixels(images, row)) is not None:
         extent = (left, left + SIDE, top + SIDE, top)
         sheet.imshow(pixels, extent=extent, aspect="auto", interpolation="antialiased")
     colour = style.FAINT if hit is None else RIGHT if hit.right else WRONG
     dash, line = ("-", 1.0) if hit is None else ("-" if hit.right else "--", 1.8)
     looks = {"edgecolor": colour, "linestyle": dash, "linewidth": line}
-    sheet.add_patch(style.rectangle(corner, SIDE, SIDE, fill=False, **looks))
+    sheet.add_patch(style.patch("Rectangle", corner, SIDE, SIDE, fill=False, **looks))
     if hit is not None:
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
         _draw_mark(sheet, hit, (left + 0.05, top + 0.05), bbox=box)

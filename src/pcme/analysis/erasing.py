@@ -1,16 +1,15 @@
 """erasing: does σ grow when pixels or words are taken away? Paper: §4.4, Fig. 7; §F.1."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from pcme.analysis.base import CONTENT, PIXELS, SIGMA, WORDS, Analysis, Number, Result, registry
+from pcme.analysis.base import CONTENT, PIXELS, SIGMA, WORDS, Analysis, Number, Result, Subject, registry
 from pcme.core.progress import Progress, part_of, silent
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
-from pcme.evaluation.subject import Subject
 from pcme.plots import charts, style
 from pcme.uncertainty.perturbation import RATIOS, perturbed_captions, perturbed_images, sample_items
 
@@ -67,77 +66,61 @@ class PerturbationCurves(Result):
 
 @registry.register("erasing")
 @dataclass(frozen=True)
-class ErasingAnalysis(Analysis[PerturbationCurves]):
+class ErasingAnalysis(Analysis[PerturbationCurves], at_least={"items": 2}):
     """Mean log σ against erased pixels, replaced, deleted and appended words. Paper: Fig. 7."""
 
     needs = (SIGMA, CONTENT)
     reading = (
-        "Each line is the mean over items that are spoiled more and more; the band holds the "
-        "middle half of them. σ that means ambiguity rises, except that <unk> added to a whole "
-        "caption takes nothing away from it."
+        "Each line is the mean over items that are spoiled more and more; the band holds the middle half of them. σ "
+        "that means ambiguity rises, except that <unk> added to a whole caption takes nothing away from it."
     )
 
     items: int = 300
-
-    def __post_init__(self) -> None:
-        self._at_least(2, "items")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> PerturbationCurves:
         """Three kinds for captions and one for images, where there are words and pixels."""
         model, dataset = subject.model, subject.embedded.dataset
         captions, images = sample_items(dataset, captions=self.items, images=self.items)
-        jobs: dict[str, Callable[..., Float64[np.ndarray, "n r"]]] = {}
+        jobs: list[tuple[str, Callable[..., Float64[np.ndarray, "n r"]], Int64[np.ndarray, " n"]]] = []
         if WORDS.lacking(subject) is None:
             for way in ("replaced", "deleted", "appended"):
-                jobs[way] = partial(perturbed_captions, model, dataset, captions, way)
+                perturb = partial(perturbed_captions, model, dataset, captions, way)
+                jobs.append((way, perturb, subject.caption_clusters[captions]))
         if PIXELS.lacking(subject) is None:
-            jobs["erased"] = partial(perturbed_images, model, dataset, images)
-        curves: list[PerturbationCurve] = []
-        for way, job in jobs.items():
-            widths = job(progress=part_of(progress, len(curves), len(jobs)))
-            items = images if way == "erased" else captions
-            clusters = subject.clusters if way == "erased" else subject.caption_clusters
-            curves.append(curve(way, widths, clusters[items]))
-        return PerturbationCurves(tuple(curves))
+            jobs.append(("erased", partial(perturbed_images, model, dataset, images), subject.clusters[images]))
+        return PerturbationCurves(
+            tuple(
+                curve(way, perturb(progress=part_of(progress, number, len(jobs))), clusters)
+                for number, (way, perturb, clusters) in enumerate(jobs)
+            )
+        )
 
     @style.styled
     def draw(self, result: PerturbationCurves, images: object = None) -> style.Figure:
         """Mean log σ against the ratio: one panel for captions, one for images."""
-        kinds = {of: [c for c in result.curves if c.of == of] for of in ("captions", "images")}
-        shown = {of: curves for of, curves in kinds.items() if curves}
-        figure, panels = style.grid(1, len(shown), height=3.7)
-        for axes, (of, curves) in zip(panels, shown.items(), strict=True):
-            _panel(axes, of, curves, first=0 if of == "captions" else len(kinds["captions"]))
-        panels[0].set_ylabel("mean log σ")
-        return figure
+        kinds = [[(n, c) for n, c in enumerate(result.curves) if c.of == of] for of in ("captions", "images")]
+        return charts.side_by_side(list(filter(None, kinds)), _panel, height=3.7, y_label="mean log σ")
 
 
 def curve(way: str, widths: Float64[np.ndarray, "n r"], clusters: Int64[np.ndarray, " n"]) -> PerturbationCurve:
     """The curve of n items from their mean log σ at RATIOS."""
-    low, high = np.quantile(widths, (0.25, 0.75), axis=0)
-    ratios = np.broadcast_to(RATIOS, widths.shape)
-    pooled = spearman(widths.ravel(), ratios.ravel())
-    rises = (widths[:, HALF] > widths[:, 0]).astype(np.float64)
-    return PerturbationCurve(
-        way,
-        "images" if way == "erased" else "captions",
-        len(widths),
-        RATIOS,
-        tuple(widths.mean(0).tolist()),
-        tuple(low.tolist()),
-        tuple(high.tolist()),
-        estimate(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters),
-        estimate(weighted_mean(rises), clusters),
-    )
+    quartiles = np.quantile(widths, (0.25, 0.75), axis=0)
+    mean, low, high = (tuple(part.tolist()) for part in (widths.mean(0), *quartiles))
+    pooled = spearman(widths.ravel(), np.broadcast_to(RATIOS, widths.shape).ravel())
+    correlation = estimate(lambda weights: pooled(np.repeat(weights, widths.shape[1])), clusters)
+    rises = estimate(weighted_mean(widths[:, HALF] > widths[:, 0]), clusters)
+    of = "images" if way == "erased" else "captions"
+    return PerturbationCurve(way, of, len(widths), RATIOS, mean, low, high, correlation, rises)
 
 
-def _panel(axes: style.Axes, of: str, curves: list[PerturbationCurve], first: int) -> None:
-    charts.add_lines(axes, [_line(curve) for curve in curves], first=first)
-    share = "words spoiled (% of the caption)" if of == "captions" else "pixels erased (%)"
-    axes.set(title=f"{curves[0].items:,} {of}", xlabel=share)
+def _panel(axes: style.Axes, numbered: Sequence[tuple[int, PerturbationCurve]]) -> None:
+    """The curves of one kind of item, in the looks of their numbers."""
+    first, curve = numbered[0]
+    lines = []
+    for _, each in numbered:
+        name = f"{each.name}, {100 * each.rises.value:.0f} % wider at half"
+        lines.append(charts.Line(name, [100 * r for r in each.ratio], each.mean, each.low, each.high))
+    charts.add_lines(axes, lines, first=first)
+    share = "words spoiled (% of the caption)" if curve.of == "captions" else "pixels erased (%)"
+    axes.set(title=f"{curve.items:,} {curve.of}", xlabel=share)
     style.legend_below(axes)
-
-
-def _line(curve: PerturbationCurve) -> charts.Line:
-    name = f"{curve.name}, {100 * curve.rises.value:.0f} % wider at half"
-    return charts.Line(name, [100 * r for r in curve.ratio], curve.mean, curve.low, curve.high)

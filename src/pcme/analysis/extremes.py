@@ -1,25 +1,20 @@
 """extremes: the most and the least uncertain items, and what they retrieve. Paper: §F.3."""
 
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import repeat
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Int64
 
 from pcme.analysis import contact_sheet
-from pcme.analysis.base import SIGMA, WORDS, Analysis, Number, Result, Subject, registry
+from pcme.analysis.base import SIGMA, WORDS, Analysis, Number, Result, Side, Subject, registry, sides
 from pcme.analysis.contact_sheet import Extreme, RetrievedItem
 from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.data.sources import ImageSource
-from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
 from pcme.plots import style
 from pcme.retrieval import metrics
-from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score
-from pcme.uncertainty.sigma import mean_log_sigma
 
 DEEP = 20
 """Ranks per hit that is shown, so that enough of them have different texts."""
@@ -60,15 +55,14 @@ class Tails(Result):
 
 @registry.register("extremes")
 @dataclass(frozen=True)
-class ExtremesAnalysis(Analysis[Tails]):
+class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
     """The widest and the narrowest images and captions, with their hits. Paper: §F.3."""
 
     needs = (SIGMA, WORDS)
     shows_images = True
     reading = (
-        "Queries on the left, what they find to their right, best first; a solid frame and “✓” "
-        "is right, a dashed one and “✗” is not. Wide items should be those of which a person "
-        "would say that they could be many things."
+        "Queries on the left, what they find to their right, best first; a solid frame and “✓” is right, a dashed "
+        "one and “✗” is not. Wide items should be those of which a person would say that they could be many things."
     )
 
     count: int = 3
@@ -76,16 +70,17 @@ class ExtremesAnalysis(Analysis[Tails]):
     tail: float = 0.05
 
     def __post_init__(self) -> None:
-        self._at_least(1, "count", "hits")
+        super().__post_init__()
         if not 0 < self.tail <= 1:
             raise ConfigError(f"tail: must be above 0 and at most 1, got {self.tail:g}.")
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Tails:
         """By the model's own score."""
-        images = self._ends(_Side(subject, "images"))
-        progress("sides", 1, 2)
-        captions = self._ends(_Side(subject, "captions"))
-        progress("sides", 2, 2)
+        ends = []
+        for done, side in enumerate(sides(subject), start=1):
+            ends.append(self._ends(subject, side))
+            progress("sides", done, 2)
+        images, captions = ends
         return Tails(images, captions, self.tail)
 
     @style.styled
@@ -103,95 +98,59 @@ class ExtremesAnalysis(Analysis[Tails]):
             images,
         )
 
-    def _ends(self, side: "_Side") -> Ends:
-        narrowest = np.argsort(side.widths, kind="stable")
+    def _ends(self, subject: Subject, side: Side) -> Ends:
+        score, dataset = subject.model.score(), subject.embedded.dataset
+        narrowest = np.argsort(side.log_sigma, kind="stable")
         widest = narrowest[::-1].copy()
         return Ends(
             side.of,
-            self._extremes(side, widest),
-            self._extremes(side, narrowest),
-            self._recall(side, widest),
-            self._recall(side, narrowest),
+            self._extremes(score, side, widest, dataset),
+            self._extremes(score, side, narrowest, dataset),
+            self._recall(score, side, widest),
+            self._recall(score, side, narrowest),
         )
 
-    def _recall(self, side: "_Side", order: Int64[np.ndarray, " n"]) -> float:
-        some = order[: max(1, round(self.tail * len(order)))]
-        ranking = side.score.topk(side.queries[some.tolist()], side.gallery, k=1)
-        return float(np.nanmean(metrics.recall(ranking, side.matches[some], 1)))
+    def _recall(self, score: Score, side: Side, order: Int64[np.ndarray, " n"]) -> float:
+        tail = order[: max(1, round(self.tail * len(order)))]
+        ranking = score.topk(side.queries[tail.tolist()], side.gallery, k=1)
+        return float(np.nanmean(metrics.recall(ranking, side.matches[tail], 1)))
 
-    def _extremes(self, side: "_Side", order: Int64[np.ndarray, " n"]) -> tuple[Extreme, ...]:
-        """The first items of an order, no two with one text or class, with their hits."""
-        some = side.different(order, self.count)
-        depth = min(DEEP * self.hits, len(side.gallery))
-        ranking = side.score.topk(side.queries[some], side.gallery, k=depth)
-        relevant = side.matches[np.array(some)].hits(ranking.ids.numpy())
-        rows = zip(some, ranking.ids.tolist(), ranking.scores.tolist(), relevant, strict=True)
-        return tuple(side.extreme(*row, count=self.hits) for row in rows)
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One direction: the queries are images or captions, the gallery the others."""
-
-    subject: Subject
-    of: str
-
-    @property
-    def score(self) -> Score:
-        return self.subject.model.score()
-
-    @property
-    def queries(self) -> Gaussian:
-        return self.subject.images if self.of == "images" else self.subject.captions
-
-    @property
-    def gallery(self) -> Gaussian:
-        return self.subject.captions if self.of == "images" else self.subject.images
-
-    @cached_property
-    def matches(self) -> Matches:
-        return self.subject.matches.T if self.of == "images" else self.subject.matches
-
-    @cached_property
-    def widths(self) -> Float64[np.ndarray, " n"]:
-        return mean_log_sigma(self.queries)
-
-    def extreme(
-        self, row: int, ids: list[int], scores: list[float], relevant: Bool[np.ndarray, " k"], count: int
-    ) -> Extreme:
-        """A query and its hits; captions that are found, each once."""
-        dataset = self.subject.embedded.dataset
-        by_image = self.of == "images"
-        texts = map(_caption_of if by_image else _first_caption, repeat(dataset), ids)
-        hits = [RetrievedItem(*hit) for hit in zip(ids, texts, scores, relevant.tolist(), strict=True)]
-        if by_image:  # reversed, so that the first of each text stays
-            first = {hit.text: hit for hit in reversed(hits)}
-            hits = [hit for hit in hits if first[hit.text] is hit]
-        return Extreme(
-            row,
-            dataset.images.id(row) if by_image else dataset.caption_ids[row],
-            _first_caption(dataset, row) if by_image else _caption_of(dataset, row),
-            float(self.widths[row]),
-            int(self.matches.counts[row]),
-            tuple(hits[:count]),
-        )
-
-    def different(self, order: Int64[np.ndarray, " n"], count: int) -> list[int]:
-        """The first rows with different texts; of images, of different classes."""
-        captions, clusters = self.subject.embedded.dataset.captions, self.subject.clusters
+    def _extremes(
+        self, score: Score, side: Side, order: Int64[np.ndarray, " n"], dataset: CaptionDataset
+    ) -> tuple[Extreme, ...]:
+        """The first items of an order, no two with one text or class, with their hits; captions found are different."""
+        by_image = side.of == "images"
         first: dict[object, int] = {}
         for row in order.tolist():
-            first.setdefault(clusters[row] if self.of == "images" else captions[row], row)
-            if len(first) == count:
+            first.setdefault(side.clusters[row] if by_image else dataset.captions[row], row)
+            if len(first) == self.count:
                 break
-        return list(first.values())
+        some = list(first.values())
+        ranking = score.topk(side.queries[some], side.gallery, k=min(DEEP * self.hits, len(side.gallery)))
+        relevant = side.matches[np.array(some)].hits(ranking.ids.numpy())
+        extremes = []
+        for row, *found in zip(some, ranking.ids.tolist(), ranking.scores.tolist(), relevant.tolist(), strict=True):
+            hits = [
+                RetrievedItem(place, _text(dataset, place, image=not by_image), value, right)
+                for place, value, right in zip(*found, strict=True)
+            ]
+            if by_image:  # reversed, so that the first of each text stays
+                by_text = {hit.text: hit for hit in reversed(hits)}
+                hits = [hit for hit in hits if by_text[hit.text] is hit]
+            extremes.append(
+                Extreme(
+                    row,
+                    dataset.images.id(row) if by_image else dataset.caption_ids[row],
+                    _text(dataset, row, image=by_image),
+                    float(side.log_sigma[row]),
+                    int(side.matches.counts[row]),
+                    tuple(hits[: self.hits]),
+                )
+            )
+        return tuple(extremes)
 
 
-def _caption_of(dataset: CaptionDataset, row: int) -> str:
-    return dataset.captions[row]
-
-
-def _first_caption(dataset: CaptionDataset, image: int) -> str:
-    """The first caption of an image, or nothing."""
-    rows = np.flatnonzero(dataset.caption_image == image)
+def _text(dataset: CaptionDataset, row: int, *, image: bool) -> str:
+    """A caption; of an image its first caption, or nothing."""
+    rows = np.flatnonzero(dataset.caption_image == row) if image else [row]
     return dataset.captions[int(rows[0])] if len(rows) else ""

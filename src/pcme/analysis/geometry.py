@@ -2,9 +2,9 @@
 
     cover(A in B) = mean over d of P(|x − μ_B| ≤ 1.96 σ_B),  x ~ N(μ_A, σ_A²)
 
-It is .95 for A = B, grows to 1 as A shrinks within B, and falls as A leaves B; A lies in B when
-cover(A in B) > cover(B in A). The mass in the D-dimensional 95 % region would be 0 or 1 almost
-always when D is large, and a divergence is without bound: neither can be averaged over pairs.
+It is .95 for A = B, grows to 1 as A shrinks within B, and falls as A leaves B; A lies in B when cover(A in B) >
+cover(B in A). The mass in the D-dimensional 95 % region would be 0 or 1 almost always when D is large, and a divergence
+is without bound: neither can be averaged over pairs.
 """
 
 import math
@@ -103,7 +103,7 @@ def add_ellipse(axes: style.Axes, shape: Shape, number: int) -> style.Line2D:
     angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
     colour, dash = style.PALETTE[number], style.DASHES[number]
     looks = {"facecolor": "none", "edgecolor": colour, "linestyle": dash, "linewidth": 1.8}
-    axes.add_patch(style.ellipse(shape.mean, long, short, angle=angle, **looks))
+    axes.add_patch(style.patch("Ellipse", shape.mean, long, short, angle=angle, **looks))
     marker = style.MARKERS[number]
     axes.plot(*shape.mean, marker=marker, color=colour, markersize=2.5)
     return style.legend_line(color=colour, linestyle=dash, marker=marker, markersize=4, label=shape.label)

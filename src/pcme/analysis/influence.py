@@ -7,20 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.analysis.base import PROBABILITY, SIGMA, WORDS, Analysis, Number, Result, registry
+from pcme.analysis.base import PROBABILITY, SIGMA, WORDS, Analysis, Number, Result, Subject, registry, sample_rows
 from pcme.core.progress import Progress, silent
-from pcme.core.random import numpy_stream
 from pcme.embedding import Embedding
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import Estimate, estimate, spearman, weighted_mean
-from pcme.evaluation.subject import Subject
 from pcme.plots import style
 from pcme.uncertainty.perturbation import embed_words
 from pcme.uncertainty.sigma import mean_log_sigma
 
 ENDS_SHOWN = 9
 """Words from either end of the list."""
-
 SHORTEST = 3
 """Captions with fewer words are left out."""
 SHOWN = range(5, 15)
@@ -65,19 +62,16 @@ class WordInfluences(Result):
 
     def numbers(self) -> tuple[Number, ...]:
         """How often a missing word widens, and whether words that narrow also make the match."""
+        same = "-1: the words that narrow are those that make the match"
         return (
             Number.of("share of words without which σ is larger", self.widens, "1: every word narrows"),
-            Number.of(
-                "ρ of the changes of σ and of log p",
-                self.together,
-                "-1: the words that narrow are those that make the match",
-            ),
+            Number.of("ρ of the changes of σ and of log p", self.together, same),
         )
 
 
 @registry.register("influence")
 @dataclass(frozen=True)
-class InfluenceAnalysis(Analysis[WordInfluences]):
+class InfluenceAnalysis(Analysis[WordInfluences], at_least={"captions": 1, "least": 1, "examples": 1}):
     """Leave one word out: the change of σ and of the match probability.
 
     A sample of `captions` with three words or more, each with the image it was written for.
@@ -85,23 +79,20 @@ class InfluenceAnalysis(Analysis[WordInfluences]):
 
     needs = (SIGMA, PROBABILITY, WORDS)
     reading = (
-        "Left: what happens to σ when a word is left out, on average over captions that have it; "
-        "a word to the right is one that pins the meaning down. Right: single captions, word by "
-        "word; filled bars are σ, hollow ones the log match probability."
+        "Left: what happens to σ when a word is left out, on average over captions that have it; a word to the right "
+        "is one that pins the meaning down. Right: single captions, word by word; filled bars are σ, hollow ones the "
+        "log match probability."
     )
 
     captions: int = 300
     least: int = 5
     examples: int = 3
 
-    def __post_init__(self) -> None:
-        self._at_least(1, "captions", "least", "examples")
-
     def compute(self, subject: Subject, progress: Progress = silent) -> WordInfluences:
         """Over a fixed random sample of captions."""
         dataset, split = subject.embedded.dataset, subject.model.tokeniser.split
-        order = numpy_stream(0, "influence").permutation(len(dataset.captions)).tolist()
-        sentences = ((i, split(dataset.captions[i])) for i in order)
+        rows = sample_rows(len(dataset.captions), len(dataset.captions), "influence")
+        sentences = ((i, split(dataset.captions[i])) for i in rows)
         chosen = [(i, words) for i, words in sentences if len(words) >= SHORTEST][: self.captions]
         if not chosen:
             raise DataError(f"{dataset.where}: no caption has {SHORTEST} words or more. Choose another split.")
@@ -111,13 +102,12 @@ class InfluenceAnalysis(Analysis[WordInfluences]):
             left.append(without_each(subject, words, image))
             progress("captions", done, len(chosen))
         clusters = subject.caption_clusters[[i for i, _ in chosen]]
-        return self._summed(left, np.repeat(clusters, [len(found.words) for found in left]))
+        return self._summed(left, np.repeat(clusters, [len(words) for _, words in chosen]))
 
     @style.styled
     def draw(self, result: WordInfluences, images: object = None) -> style.Figure:
         """Words on average on the left, single captions on the right."""
-        figure = style.blank(6.4, 5.4)
-        left, right = style.divided(figure, widths=(1, 1.15))
+        figure, (left, right) = style.divided(5.4, widths=(1, 1.15))
         _words(style.panels_of(left)[0], result.words)
         panels = style.panels_of(right, max(len(result.examples), 1))
         for axes, example in zip(panels, result.examples, strict=True):
@@ -129,29 +119,27 @@ class InfluenceAnalysis(Analysis[WordInfluences]):
 
     def _summed(self, left: Sequence[LeaveOneOut], clusters: np.ndarray) -> WordInfluences:
         changes = defaultdict(list)
-        for found in left:
-            for word, *change in zip(found.words, found.log_sigma, found.log_p, strict=True):
+        for caption in left:
+            for word, *change in zip(caption.words, caption.log_sigma, caption.log_p, strict=True):
                 changes[word].append(change)
         words = [
-            WordInfluence(word, len(rows), *map(float, np.mean(rows, 0)))
+            WordInfluence(word, len(rows), *np.mean(rows, 0).tolist())
             for word, rows in changes.items()
             if len(rows) >= self.least
         ]
-        log_sigma, log_p = (
-            np.array([x for found in left for x in getattr(found, name)], np.float64) for name in ("log_sigma", "log_p")
-        )
+        log_sigma, log_p = np.concatenate([(caption.log_sigma, caption.log_p) for caption in left], axis=1)
         return WordInfluences(
             len(left),
             tuple(sorted(words, key=lambda word: (-word.log_sigma, word.word))),
             tuple(_telling(left, self.examples)),
-            estimate(weighted_mean((log_sigma > 0).astype(np.float64)), clusters),
+            estimate(weighted_mean(log_sigma > 0), clusters),
             estimate(spearman(log_sigma, log_p), clusters),
         )
 
 
 def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> LeaveOneOut:
     """The changes as each word of one caption is left out."""
-    variants = [list(words), *(_without(words, place) for place in range(len(words)))]
+    variants = [words, *([*words[:i], *words[i + 1 :]] for i in range(len(words)))]
     embedded = embed_words(subject.model, variants)
     widths = mean_log_sigma(embedded)
     log_p: Float64[np.ndarray, " v"] = np.asarray(subject.model.score()(embedded, image), np.float64)[:, 0]
@@ -163,43 +151,33 @@ def without_each(subject: Subject, words: Sequence[str], image: Embedding) -> Le
     )
 
 
-def _without(words: Sequence[str], place: int) -> list[str]:
-    return [*words[:place], *words[place + 1 :]]
-
-
 def _telling(left: Sequence[LeaveOneOut], count: int) -> list[LeaveOneOut]:
     """Short captions with a good match in which one word changes most, each another word."""
-    short = [found for found in left if len(found.words) in SHOWN] or list(left)
-    ordered = sorted(short, key=lambda found: -max(found.log_sigma) * found.p)
-    by_word = {found.words[int(np.argmax(found.log_sigma))]: found for found in reversed(ordered)}
-    return [found for found in ordered if found in by_word.values()][:count]
+    short = [caption for caption in left if len(caption.words) in SHOWN] or list(left)
+    ordered = sorted(short, key=lambda caption: -max(caption.log_sigma) * caption.p)
+    by_word = {caption.words[int(np.argmax(caption.log_sigma))]: caption for caption in reversed(ordered)}
+    return [caption for caption in ordered if caption in by_word.values()][:count]
 
 
 def _words(axes: style.Axes, words: Sequence[WordInfluence]) -> None:
     ends = words if len(words) <= 2 * ENDS_SHOWN else [*words[:ENDS_SHOWN], *words[-ENDS_SHOWN:]]
-    places = range(len(ends))
-    axes.barh(places, [word.log_sigma for word in ends], color=style.PALETTE[0], height=0.75)
+    rows = range(len(ends))
+    axes.barh(rows, [word.log_sigma for word in ends], color=style.PALETTE[0], height=0.75)
     axes.axvline(0, color=style.INK, linewidth=0.8)
     if len(words) > 2 * ENDS_SHOWN:
         axes.axhline(ENDS_SHOWN - 0.5, color=style.INK, linestyle=":", linewidth=1)
-    axes.set_yticks(places, [f"{style.shortened(word.word, 12)} ({word.times})" for word in ends])
+    axes.set_yticks(rows, [f"{style.shortened(word.word, 12)} ({word.times})" for word in ends])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set(title="words, on average", xlabel="change of mean log σ", ylabel="word (captions)")
 
 
 def _example(axes: style.Axes, example: LeaveOneOut) -> None:
-    places = range(len(example.words))
-    axes.barh(
-        [place - 0.2 for place in places], example.log_sigma, color=style.PALETTE[0], height=0.36,
-        label="mean log σ",
-    )  # fmt: skip
-    axes.barh(
-        [place + 0.2 for place in places], example.log_p, color="white", edgecolor=style.PALETTE[4],
-        height=0.36, label="log p, its image",
-    )  # fmt: skip
+    rows = np.arange(len(example.words))
+    axes.barh(rows - 0.2, example.log_sigma, 0.36, color=style.PALETTE[0], label="mean log σ")
+    axes.barh(rows + 0.2, example.log_p, 0.36, color="white", edgecolor=style.PALETTE[4], label="log p, its image")
     axes.axvline(0, color=style.INK, linewidth=0.8)
-    axes.set_yticks(places, [style.shortened(word, 12) for word in example.words], fontsize=7.5)
+    axes.set_yticks(rows, [style.shortened(word, 12) for word in example.words], fontsize=7.5)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_ylabel(f"p {example.p:.2f}")

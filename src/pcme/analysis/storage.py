@@ -61,8 +61,8 @@ def read(path: str | Path) -> Stored:
         return Stored(content["analysis"], content["about"], result)
     except (OSError, ValueError, LookupError, TypeError, PcmeError, ValidationError) as error:
         raise FormatError(
-            f"{path}: not a result of an analysis, got {error}. Run `pcme analyze` again, with the "
-            "plugin that the analysis comes from, if any."
+            f"{path}: not a result of an analysis, got {error}. "
+            "Run `pcme analyze` again, with the plugin that the analysis comes from, if any."
         ) from error
 
 

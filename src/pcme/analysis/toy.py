@@ -1,16 +1,15 @@
 """toy: nine classes in the plane, where a Gaussian can be seen. Paper: §4.4, Fig. 5; §C.3.
 
-Every image and caption is a 2-D Gaussian of its own, trained directly by the paper's loss: no
-network, so that nothing but the loss decides where it lies and how wide it is. Captions of a class
-match its images; one generic caption ("this bird has <unk> ... <unk>") matches all.
-
-Differs: the paper trains networks on photographs of these classes, whose last layers are two 2-D
-projections (it says "1024 dimensional", a slip); the generic caption is not shown in training.
+Every image and caption is a 2-D Gaussian of its own, trained directly by the paper's loss: no network, so that nothing
+but the loss decides where it lies and how wide it is. Captions of a class match its images; one generic caption ("this
+bird has <unk> ... <unk>") matches all. Differs: the paper trains networks on photographs of these classes, whose last
+layers are two 2-D projections (it says "1024 dimensional", a slip); the generic caption is not shown in training.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,10 +22,9 @@ from pcme.core.progress import Progress, silent
 from pcme.core.random import torch_stream
 from pcme.embedding import Gaussian
 from pcme.methods.likelihood import pair_nll
-from pcme.plots import style
+from pcme.plots import charts, style
 
 COLOUR = style.PALETTE[4]
-COLOURS = (style.PALETTE[0], style.PALETTE[1], style.PALETTE[2])
 
 CLASSES = (
     "Western Grebe", "Pied Billed Grebe", "Pacific Loon",
@@ -39,11 +37,10 @@ GENERIC = -1
 """The class of the caption that matches all images."""
 
 SCALE, SHIFT, PRIOR = 10.0, 5.0, 0.02
-"""a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the
-numbers of items, as they give the paper's figure; most others do not (docs/guide/analyze.md)."""
+"""a and b of Eq. (3), and the weight of the KL term, which keeps σ from vanishing. Chosen, with the numbers of items,
+as they give the paper's figure; most others do not (docs/guide/analyze.md)."""
 
-LEARNING_RATE = 0.05
-SAMPLES = 7
+LEARNING_RATE, SAMPLES = 0.05, 7
 
 
 @dataclass(frozen=True)
@@ -90,58 +87,76 @@ class Plane(Result):
 
 @registry.register("toy")
 @dataclass(frozen=True)
-class ToyAnalysis(Analysis[Plane]):
+class ToyAnalysis(Analysis[Plane], at_least={"images": 1, "captions": 1, "steps": 1}):
     """Nine classes as Gaussians in the plane, and a caption that fits all. Paper: Fig. 5, §C.3."""
 
     reading = (
-        "Ellipses hold half of each embedding's mass, in the colour and hatch of their class; the "
-        "large one is the 99 % ellipse of the caption that fits all. It should cover every class, "
-        "and the others only their own. This needs no data and says nothing of the run."
+        "Ellipses hold half of each embedding's mass, in the colour and hatch of their class; the large one is the "
+        "99 % ellipse of the caption that fits all. It should cover every class, and the others only their own. This "
+        "needs no data and says nothing of the run."
     )
 
     images: int = 5
     captions: int = 6
-    """So many of each class. The generic caption must be rare among them: with two a class the
-    plane shrinks until one point reaches all of it, and nothing has to be wide."""
+    """So many of each class. The generic caption must be rare among them: with two a class the plane shrinks until one
+    point reaches all of it, and nothing has to be wide."""
     steps: int = 300
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        self._at_least(1, "images", "captions", "steps")
-
     def compute(self, subject: Subject | None, progress: Progress = silent) -> Plane:
         """Train the Gaussians; the subject is not used."""
-        image_class = torch.arange(len(CLASSES)).repeat_interleave(self.images)
-        caption_class = torch.arange(len(CLASSES)).repeat_interleave(self.captions)
-        matches = torch.cat([caption_class[:, None] == image_class, torch.ones(1, len(image_class)).bool()])
-        images, captions = self._trained(matches, progress)
+        image_class, caption_class = (
+            torch.arange(len(CLASSES)).repeat_interleave(each) for each in (self.images, self.captions)
+        )
+        own = caption_class[:, None] == torch.arange(len(CLASSES))
+        images, captions = self._train(torch.cat([own, torch.ones(1, len(CLASSES)).bool()])[:, image_class], progress)
         centres = torch.stack([images.mean[image_class == c].mean(0) for c in range(len(CLASSES))])
-        return _summed(images, captions, image_class, caption_class, centres)
+        of_class, generic = captions[:-1], captions[len(captions) - 1]
+        half, most, right = inside(of_class, centres, 0.5), inside(of_class, centres, 0.99), own.numpy()
+        widths: Float64[np.ndarray, " n"] = captions.uncertainty().double().numpy()
+        return Plane(
+            _ellipses(images, image_class),
+            _ellipses(of_class, caption_class),
+            _ellipses(generic, torch.tensor([GENERIC]))[0],
+            tuple((float(x), float(y)) for x, y in centres),
+            float(inside(generic, centres, 0.99).mean()),
+            float(half[right].mean()),
+            float(most[right].mean()),
+            float(most[~right].mean()),
+            float(widths[-1] / np.exp(np.log(widths[:-1]).mean())),
+        )
 
     @style.styled
     def draw(self, result: Plane, images: object = None) -> style.Figure:
         """Images on the left, captions on the right; the generic caption's 99 % ellipse in both."""
-        figure, panels = style.grid(1, 2, height=4.1)
-        for axes, title, items in zip(panels, ("images", "captions"), (result.images, result.captions), strict=True):
-            _panel(axes, title, items, result)
-        panels[0].set_ylabel("second coordinate")
-        figure.legend(handles=_handles(), loc="outside lower center", ncols=2)
+        parts = (("images", result.images, result), ("captions", result.captions, result))
+        figure = charts.side_by_side(parts, _panel, height=4.1, y_label="second coordinate")
+        handles = [style.legend_line(label=f"{n} {name}", **_looks(n - 1)) for n, name in enumerate(CLASSES, start=1)]
+        handles.append(style.legend_line(color=COLOUR, linewidth=2.6, label="generic caption, 99 %"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
         return figure
 
-    def _trained(self, matches: Bool[Tensor, "c i"], progress: Progress) -> tuple[Gaussian, Gaussian]:
-        """Images and captions after `steps` of Adam, the rate falling along a half cosine."""
+    def _train(self, matches: Bool[Tensor, "c i"], progress: Progress) -> tuple[Gaussian, Gaussian]:
+        """Images and captions after `steps` of Adam, along a half cosine, on Eq. (1) plus the KL to N(0, I)."""
         generator = torch_stream(self.seed, "toy")
-        captions, images = (_start(count, generator) for count in matches.shape)
-        optimiser = torch.optim.Adam([*images, *captions], lr=LEARNING_RATE)
+        parts = []
+        for count in matches.shape:  # near the centre, σ = 1: Gaussians that start narrow stay where they are
+            means = torch.randn(count, 2, generator=generator) / 2
+            parts.append((nn.Parameter(means), nn.Parameter(torch.zeros(count, 2))))
+        optimiser = torch.optim.Adam([parameter for part in parts for parameter in part], lr=LEARNING_RATE)
         for step in range(self.steps):
             rate = LEARNING_RATE * (1 + math.cos(math.pi * step / self.steps)) / 2
             optimiser.param_groups[0]["lr"] = rate
-            loss = _loss(Gaussian(*captions), Gaussian(*images), matches, generator)
+            captions, images = both = [Gaussian(*part) for part in parts]
+            nll = pair_nll(captions, images, matches, scale=SCALE, shift=SHIFT, samples=SAMPLES, generator=generator)
+            kl = [(side.mean.square() + side.variance - 1 - 2 * side.log_sigma).mean() / 2 for side in both]
+            loss = nll.mean() + PRIOR * torch.stack(kl).sum()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             progress("steps", step + 1, self.steps)
-        return Gaussian(*images).detach(), Gaussian(*captions).detach()
+        captions, images = (Gaussian(*part).detach() for part in parts)
+        return images, captions
 
 
 def inside(items: Gaussian, points: Float[Tensor, "p 2"], share: float) -> Bool[np.ndarray, "n p"]:
@@ -150,50 +165,16 @@ def inside(items: Gaussian, points: Float[Tensor, "p 2"], share: float) -> Bool[
     return (distance <= radius(share)).numpy()
 
 
-def _start(count: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:
-    """Means near the centre, σ = 1: Gaussians that start narrow stay where they are."""
-    means = torch.randn(count, 2, generator=generator) / 2
-    return nn.Parameter(means), nn.Parameter(torch.zeros(count, 2))
-
-
-def _loss(
-    captions: Gaussian, images: Gaussian, matches: Bool[Tensor, "c i"], generator: torch.Generator
-) -> Float[Tensor, ""]:
-    """Eq. (1) over all pairs, and the KL to the standard normal."""
-    nll = pair_nll(captions, images, matches, scale=SCALE, shift=SHIFT, samples=SAMPLES, generator=generator)
-    prior = [(side.mean.square() + side.variance - 1 - 2 * side.log_sigma).mean() / 2 for side in (captions, images)]
-    return nll.mean() + PRIOR * torch.stack(prior).sum()
-
-
-def _summed(
-    images: Gaussian, captions: Gaussian, image_class: Tensor, caption_class: Tensor, centres: Float[Tensor, "c 2"]
-) -> Plane:
-    of_class, generic = captions[:-1], captions[len(captions) - 1]
-    own = torch.nn.functional.one_hot(caption_class, len(CLASSES)).bool().numpy()
-    half, most = inside(of_class, centres, 0.5), inside(of_class, centres, 0.99)
-    widths: Float64[np.ndarray, " n"] = captions.uncertainty().double().numpy()
-    return Plane(
-        _ellipses(images, image_class),
-        _ellipses(of_class, caption_class),
-        _ellipses(generic, torch.tensor([GENERIC]))[0],
-        tuple((float(x), float(y)) for x, y in centres),
-        float(inside(generic, centres, 0.99).mean()),
-        float(half[own].mean()),
-        float(most[own].mean()),
-        float(most[~own].mean()),
-        float(widths[-1] / np.exp(np.log(widths[:-1]).mean())),
-    )
-
-
 def _ellipses(items: Gaussian, classes: Tensor) -> tuple[PlaneGaussian, ...]:
     rows = torch.cat([items.mean, items.sigma], 1).double().tolist()
     return tuple(PlaneGaussian(c, *row) for c, row in zip(classes.tolist(), rows, strict=True))
 
 
-def _panel(axes: style.Axes, title: str, items: Sequence[PlaneGaussian], result: Plane) -> None:
+def _panel(axes: style.Axes, part: tuple[str, Sequence[PlaneGaussian], Plane]) -> None:
+    title, items, result = part
     for item in items:
-        colour, dash = _looks(item.klass)
-        axes.add_patch(_oval(item, 0.5, edgecolor=colour, linestyle=dash, linewidth=1))
+        looks = _looks(item.klass)
+        axes.add_patch(_oval(item, 0.5, edgecolor=looks["color"], linestyle=looks["linestyle"], linewidth=1))
     axes.add_patch(_oval(result.generic, 0.99, edgecolor=COLOUR, linestyle="-", linewidth=2.6))
     for number, (x, y) in enumerate(result.centres, start=1):
         axes.text(x, y, str(number), ha="center", va="center", fontsize=9, fontweight="bold")
@@ -202,21 +183,11 @@ def _panel(axes: style.Axes, title: str, items: Sequence[PlaneGaussian], result:
     axes.autoscale_view()
 
 
-def _oval(item: PlaneGaussian, share: float, **looks: object) -> style.Ellipse:
+def _oval(item: PlaneGaussian, share: float, **looks: object) -> style.Patch:
     size = 2 * radius(share)
-    return style.ellipse((item.x, item.y), size * item.sigma_x, size * item.sigma_y, fill=False, **looks)
+    return style.patch("Ellipse", (item.x, item.y), size * item.sigma_x, size * item.sigma_y, fill=False, **looks)
 
 
-def _looks(klass: int) -> tuple[str, object]:
+def _looks(klass: int) -> dict[str, Any]:
     """A colour for each group of three, a dash for each of its members."""
-    return COLOURS[klass // 3], style.DASHES[klass % 3]
-
-
-def _handles() -> list[style.Line2D]:
-    classes = [
-        style.legend_line(color=colour, linestyle=dash, label=f"{number} {name}")
-        for number, name in enumerate(CLASSES, start=1)
-        for colour, dash in [_looks(number - 1)]
-    ]
-    generic = style.legend_line(color=COLOUR, linewidth=2.6, label="generic caption, 99 %")
-    return [*classes, generic]
+    return {"color": style.PALETTE[klass // 3], "linestyle": style.DASHES[klass % 3]}

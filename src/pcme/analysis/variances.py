@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry
+from pcme.analysis.base import SIGMA, Analysis, Number, Result, Subject, registry, sample_rows, sides
 from pcme.core.progress import Progress, silent
-from pcme.core.random import numpy_stream
 from pcme.data.problems import Problems
-from pcme.embedding import Embedding, Gaussian
+from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import embed
 from pcme.model import load
@@ -71,7 +70,7 @@ class VarianceProfiles(Result):
 
 @registry.register("variances")
 @dataclass(frozen=True)
-class VariancesAnalysis(Analysis[VarianceProfiles]):
+class VariancesAnalysis(Analysis[VarianceProfiles], at_least={"items": 2}):
     """Sorted variances against the isotropic one, and the shares of σ's variance. Paper: §D.
 
     `isotropic` may name the folder of a run of method pcme-isotropic, to compare with.
@@ -79,66 +78,59 @@ class VariancesAnalysis(Analysis[VarianceProfiles]):
 
     needs = (SIGMA,)
     reading = (
-        "Mean σ² of each dimension, the largest first; the band holds the middle 80 % of the "
-        "items, the dashed line is the ball of the same volume. The further the curve leaves the "
-        "line, the more is lost with one σ an item."
+        "Mean σ² of each dimension, the largest first; the band holds the middle 80 % of the items, the dashed line is "
+        "the ball of the same volume. The further the curve leaves the line, the more is lost with one σ an item."
     )
 
     isotropic: str = ""
     items: int = 2000
     """The size of a fixed random sample of either kind."""
 
-    def __post_init__(self) -> None:
-        self._at_least(2, "items")
-
     def compute(self, subject: Subject, progress: Progress = silent) -> VarianceProfiles:
         """Images and captions."""
-        sides = {"images": self._some(subject.images), "captions": self._some(subject.captions)}
-        others = self._others(subject, progress)
-        return VarianceProfiles(tuple(profile(of, items, others.get(of)) for of, items in sides.items()))
+        isotropic = self._isotropic(subject, progress)
+        profiles = []
+        for side in sides(subject):
+            rows = sample_rows(len(side.queries), self.items, "variances")
+            profiles.append(profile(side.of, side.queries[rows], isotropic.get(side.of)))
+        return VarianceProfiles(tuple(profiles))
 
     @style.styled
     def draw(self, result: VarianceProfiles, images: object = None) -> style.Figure:
         """Sorted variances, one panel for images and one for captions, on one scale."""
-        figure, panels = style.grid(1, len(result.profiles), height=3.2)
-        for place, (axes, profile) in enumerate(zip(panels, result.profiles, strict=True)):
-            _panel(axes, profile, style.PALETTE[place])
-            axes.set_ylim(_lowest(result), _highest(result))
-        panels[0].set_ylabel("σ² (units of the space, squared)")
-        return figure
+        lowest = 0.8 * min(min(profile.low) for profile in result.profiles)
+        highest = 1.25 * max(max(profile.high) for profile in result.profiles)
 
-    def _some(self, items: Gaussian) -> Gaussian:
-        drawn = numpy_stream(0, "variances").permutation(len(items))[: self.items]
-        return items[drawn.tolist()]
+        def panel(axes: style.Axes, numbered: tuple[int, Profile]) -> None:
+            _panel(axes, numbered[1], style.PALETTE[numbered[0]])
+            axes.set_ylim(lowest, highest)
 
-    def _others(self, subject: Subject, progress: Progress) -> dict[str, float]:
+        label = "σ² (units of the space, squared)"
+        return charts.side_by_side(list(enumerate(result.profiles)), panel, height=3.2, y_label=label)
+
+    def _isotropic(self, subject: Subject, progress: Progress) -> dict[str, float]:
         """Mean σ² of the isotropic run, on the same split."""
         if not self.isotropic:
             return {}
-        found = embed(load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress)
-        return {
-            "images": _one_variance(self.isotropic, found.images),
-            "captions": _one_variance(self.isotropic, found.captions),
-        }
+        split = embed(load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress)
+        means = {}
+        for of, items in (("images", split.images), ("captions", split.captions)):
+            if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
+                raise ConfigError(f"{self.isotropic}: needs one sigma per item. Give a run of method pcme-isotropic.")
+            means[of] = float(items.variance[:, 0].double().mean())
+        return means
 
 
 def profile(of: str, items: Gaussian, isotropic: float | None) -> Profile:
     """The profile of some items."""
     variance = items.variance.double().numpy()
-    order = np.argsort(-variance.mean(0), kind="stable")
-    low, high = np.quantile(variance, (0.1, 0.9), axis=0)
     log_variance = np.log(variance)
-    ratio = np.exp(log_variance.mean(1)) / variance.mean(1)
-    return Profile(
-        of,
-        tuple(variance.mean(0)[order].tolist()),
-        tuple(low[order].tolist()),
-        tuple(high[order].tolist()),
-        float(np.exp(log_variance.mean())),
-        isotropic,
-        float(ratio.mean()),
-        shares(log_variance / 2),
-    )
+    order = np.argsort(-variance.mean(0), kind="stable")
+    quantiles = np.quantile(variance, (0.1, 0.9), axis=0)
+    mean, low, high = (tuple(part[order].tolist()) for part in (variance.mean(0), *quantiles))
+    volume = float(np.exp(log_variance.mean()))
+    sphericity = float((np.exp(log_variance.mean(1)) / variance.mean(1)).mean())
+    return Profile(of, mean, low, high, volume, isotropic, sphericity, shares(log_variance / 2))
 
 
 def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:
@@ -156,34 +148,14 @@ def shares(log_sigma: Float64[np.ndarray, "n d"]) -> Shares:
     return Shares(*map(float, parts))
 
 
-def _one_variance(run: str, items: Embedding) -> float:
-    if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:
-        raise ConfigError(f"{run}: must have one sigma per item. Give a run of method pcme-isotropic.")
-    return float(items.variance[:, 0].double().mean())
-
-
 def _panel(axes: style.Axes, profile: Profile, colour: str) -> None:
     style.log_axis(axes, "y")
     x = range(1, len(profile.mean) + 1)
     axes.fill_between(x, profile.low, profile.high, color=colour, alpha=charts.BAND, linewidth=0)
     axes.plot(x, profile.mean, color=colour, label="mean of the dimension")
-    axes.axhline(
-        profile.equal_volume, color="black", linestyle=style.DASHES[1], linewidth=1.1,
-        label="ball of the same volume",
-    )  # fmt: skip
-    if profile.isotropic is not None:
-        axes.axhline(
-            profile.isotropic, color="black", linestyle=style.DASHES[2], linewidth=1.4,
-            label="trained with one σ",
-        )  # fmt: skip
-    axes.set(title=f"{profile.of}, sphericity {profile.sphericity:.2f}")
-    axes.set_xlabel("dimension, the widest first")
+    levels = ((profile.equal_volume, 1.1, "ball of the same volume"), (profile.isotropic, 1.4, "trained with one σ"))
+    for dash, (level, width, label) in enumerate(levels, start=1):
+        if level is not None:
+            axes.axhline(level, color="black", linestyle=style.DASHES[dash], linewidth=width, label=label)
+    axes.set(title=f"{profile.of}, sphericity {profile.sphericity:.2f}", xlabel="dimension, the widest first")
     axes.legend(loc="upper right")
-
-
-def _lowest(result: VarianceProfiles) -> float:
-    return 0.8 * min(min(profile.low) for profile in result.profiles)
-
-
-def _highest(result: VarianceProfiles) -> float:
-    return 1.25 * max(max(profile.high) for profile in result.profiles)

@@ -1,39 +1,25 @@
-"""Evaluate: embed a split, score it in both directions, and measure each query.
+"""Evaluate: embed a split, score it in both directions, and measure each query. Paper: §4.1.
 
 `evaluate` does all of it for a run; `embed`, `protocol` and `evaluate_score` are its steps. The result is an
 `Evaluation` with the per-query values of every metric. docs/guide/evaluate.md explains each metric.
-
-Paper: §4.1.
 """
 
-from pcme.evaluation.bootstrap import Estimate, intervals
-from pcme.evaluation.compare import Comparison, Difference, compare, compare_evaluations
-from pcme.evaluation.embed import Embedded, embed
-from pcme.evaluation.evaluate import EvaluationReport, evaluate
-from pcme.evaluation.open_run import embed_split, open_run
-from pcme.evaluation.passes import evaluate_score, retrieval
-from pcme.evaluation.protocols import Protocol, protocol
-from pcme.evaluation.results import Direction, Evaluation
-from pcme.evaluation.subject import Subject
-
-__all__ = [
-    "Comparison",
-    "Difference",
-    "Direction",
-    "Embedded",
-    "Estimate",
-    "Evaluation",
-    "EvaluationReport",
-    "Protocol",
-    "Subject",
-    "compare",
-    "compare_evaluations",
-    "embed",
-    "embed_split",
-    "evaluate",
-    "evaluate_score",
-    "intervals",
-    "open_run",
-    "protocol",
-    "retrieval",
-]
+from pcme.evaluation.bootstrap import Estimate as Estimate
+from pcme.evaluation.bootstrap import intervals as intervals
+from pcme.evaluation.compare import Comparison as Comparison
+from pcme.evaluation.compare import Difference as Difference
+from pcme.evaluation.compare import compare as compare
+from pcme.evaluation.compare import compare_evaluations as compare_evaluations
+from pcme.evaluation.embed import Embedded as Embedded
+from pcme.evaluation.embed import embed as embed
+from pcme.evaluation.evaluate import EvaluationReport as EvaluationReport
+from pcme.evaluation.evaluate import evaluate as evaluate
+from pcme.evaluation.open_run import embed_split as embed_split
+from pcme.evaluation.open_run import open_run as open_run
+from pcme.evaluation.passes import evaluate_score as evaluate_score
+from pcme.evaluation.passes import retrieval as retrieval
+from pcme.evaluation.protocols import Protocol as Protocol
+from pcme.evaluation.protocols import protocol as protocol
+from pcme.evaluation.results import Direction as Direction
+from pcme.evaluation.results import Evaluation as Evaluation
+from pcme.evaluation.subject import Subject as Subject

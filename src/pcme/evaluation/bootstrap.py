@@ -1,8 +1,7 @@
 """Bootstrap: confidence intervals over draws of independent clusters.
 
-The bootstrap draws items with replacement and computes a statistic again. Items of one class, and captions of one
-image, share what makes them hard, so whole clusters are drawn, never single items: intervals that ignored this would be
-too narrow. Intervals are of items, not of trainings: another seed's model is another matter.
+Items of one class, and captions of one image, share what makes them hard, so whole clusters are drawn with replacement,
+never single items: intervals that ignored this would be too narrow. Intervals are of items, not of trainings.
 """
 
 import math
@@ -14,7 +13,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64
 
 from pcme.core.random import numpy_stream
 from pcme.errors import ShapeError
-from pcme.evaluation.results import FOLDED, RECALLS, Direction, metric_names, split_name
+from pcme.evaluation.results import RECALLS, Direction, metric_names, split_name
 
 LEVEL = 0.95
 REPLICATES = 2000
@@ -42,39 +41,29 @@ class Estimate:
     high: float
 
 
-def estimate(
-    statistic: Callable[[Weights], float], clusters: Int[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
+def estimate(statistic: Callable[[Weights], float], clusters: Int[np.ndarray, " n"]) -> Estimate:
     """Return a statistic of all items with its percentile interval over draws of clusters.
 
     >>> result = estimate(weighted_mean(np.arange(8.0)), np.arange(8))
     >>> result.value, result.low < 3.5 < result.high
     (3.5, True)
     """
-    drawn = replicates(statistic, clusters, resamples=resamples, seed=seed)
+    drawn = replicates(statistic, clusters)
     return Estimate(float(statistic(np.ones(len(clusters)))), *percentiles(drawn[:, 0]))
 
 
-def replicates(
-    statistic: Statistic, clusters: Int[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Float64[np.ndarray, "r k"]:
+def replicates(statistic: Statistic, clusters: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "r k"]:
     """Return the statistic of each draw: as many clusters as there are, with replacement."""
     kinds, cluster = np.unique(clusters, return_inverse=True)
     if len(kinds) < FEWEST:
-        width = np.size(statistic(np.ones(len(clusters))))
-        return np.full((resamples, width), np.nan)
-    blocks = _draws(len(kinds), resamples, numpy_stream(seed, "analysis", "bootstrap"))
+        return np.full((RESAMPLES, np.size(statistic(np.ones(len(clusters))))), np.nan)
+    blocks = _draws(len(kinds), RESAMPLES, numpy_stream(0, "analysis", "bootstrap"))
     rows = [np.atleast_1d(statistic(drawn[cluster])) for block in blocks for drawn in block]
     return np.stack(rows).astype(np.float64)
 
 
 def intervals(
-    direction: Direction,
-    names: Sequence[str] | None = None,
-    *,
-    level: float = LEVEL,
-    replicates: int = REPLICATES,
-    seed: int = 0,
+    direction: Direction, names: Sequence[str] | None = None, *, replicates: int = REPLICATES
 ) -> dict[str, Estimate]:
     """Return the metrics called by `names` (all by default) with their bootstrap intervals.
 
@@ -84,13 +73,11 @@ def intervals(
     {'recall@1': Estimate(value=0.75, low=0.25, high=1.0)}
     """
     wanted = list(metric_names(direction.values) if names is None else names)
-    drawn = resample(direction, wanted, replicates=replicates, seed=seed)
-    return {name: Estimate(direction.metric(name), *percentiles(drawn[:, i], level)) for i, name in enumerate(wanted)}
+    drawn = resample(direction, wanted, replicates=replicates)
+    return {name: Estimate(direction.metric(name), *percentiles(drawn[:, i])) for i, name in enumerate(wanted)}
 
 
-def resample(
-    direction: Direction, names: Sequence[str], *, replicates: int = REPLICATES, seed: int = 0
-) -> Float64[np.ndarray, "r f"]:
+def resample(direction: Direction, names: Sequence[str], *, replicates: int = REPLICATES) -> Float64[np.ndarray, "r f"]:
     """Return each metric of each replicate; directions with the same clusters get the same draws.
 
     NaN where nothing that was drawn has a relevant item, and everywhere with a single cluster.
@@ -98,26 +85,26 @@ def resample(
     kinds, cluster = np.unique(direction.clusters, return_inverse=True)
     if len(kinds) < FEWEST:
         return np.full((replicates, len(names)), np.nan)
-    blocks = _draws(len(kinds), replicates, numpy_stream(seed, "bootstrap"), len(direction))
+    blocks = _draws(len(kinds), replicates, numpy_stream(0, "bootstrap"), len(direction))
     parts = [[_metric(direction, name, drawn, cluster) for name in names] for drawn in blocks]
     return np.concatenate([np.stack(part, axis=1) for part in parts])
 
 
-def percentiles(values: Float64[np.ndarray, " r"], level: float = LEVEL) -> tuple[float, float]:
-    """Return the ends of the middle `level` of some values, NaN aside.
+def percentiles(values: Float64[np.ndarray, " r"]) -> tuple[float, float]:
+    """Return the ends of the middle 95 % of some values, NaN aside.
 
-    >>> percentiles(np.arange(101.0), 0.5)
-    (25.0, 75.0)
+    >>> [round(end) for end in percentiles(np.arange(201.0))]
+    [5, 195]
     """
     known = values[~np.isnan(values)]
     if not len(known):
         return math.nan, math.nan
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return low, high
 
 
-def weighted_mean(values: Float[np.ndarray, " n"]) -> Callable[[Weights], float]:
-    """Return the mean of the items as often as they were drawn, as a function of the draw."""
+def weighted_mean(values: Float[np.ndarray, " n"] | Bool[np.ndarray, " n"]) -> Callable[[Weights], float]:
+    """Return the mean (the share) of the items as often as they were drawn, as a function of the draw."""
     return lambda weights: float(np.average(values, weights=weights))
 
 
@@ -131,27 +118,17 @@ def spearman(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> Callable
     """
     if x.shape != y.shape or x.ndim != 1:
         raise ShapeError(f"x and y: must be lists of one length, got {x.shape} and {y.shape}.")
-    orders = [np.unique(values, return_inverse=True)[1] for values in (x, y)]
-
-    def statistic(weights: Weights) -> float:
-        first, second = (_ranks(order, weights) for order in orders)
-        return _correlation(first, second, weights)
-
-    return statistic
+    first, second = (np.unique(values, return_inverse=True)[1] for values in (x, y))
+    return lambda weights: _correlation(_ranks(first, weights), _ranks(second, weights), weights)
 
 
 def _draws(clusters: int, replicates: int, generator: np.random.Generator, held: int | None = None) -> Iterator[Counts]:
-    """Blocks of counts: as many clusters as there are, drawn with replacement.
-
-    `held` numbers per replicate are what a block's user holds.
-    """
+    """Blocks of counts of clusters drawn with replacement; a block's user holds `held` numbers per replicate."""
     at_once = max(1, AT_ONCE // (held or clusters))
     for start in range(0, replicates, at_once):
         count = min(at_once, replicates - start)
-        drawn = generator.integers(clusters, size=(count, clusters))
-        rows = np.arange(count)[:, None] * clusters
-        weights = np.bincount((drawn + rows).ravel(), minlength=count * clusters)
-        yield weights.reshape(count, clusters).astype(np.float64)
+        drawn = generator.integers(clusters, size=(count, clusters)) + np.arange(count)[:, None] * clusters
+        yield np.bincount(drawn.ravel(), minlength=drawn.size).reshape(count, clusters).astype(np.float64)
 
 
 def _metric(
@@ -160,24 +137,13 @@ def _metric(
     """`Direction.metric` with each query counted as often as its cluster was drawn."""
     prefix, base = split_name(name)
     if base == "rsum":
-        parts = [_metric(direction, prefix + part, weights, cluster) for part in RECALLS]
-        return np.asarray(np.sum(parts, axis=0))
-    ranks = base in ("median_rank", "mean_rank")
-    values = direction.of(prefix + ("rank" if ranks else base))
+        recalls = [_metric(direction, prefix + part, weights, cluster) for part in RECALLS]
+        return np.asarray(np.sum(recalls, axis=0))
+    values = direction.per_query(name)
     middle = _medians if base == "median_rank" else _means
-    within = [
-        middle(values[some], weights, cluster[some])
-        for some in _parts(direction, name)
-        if not np.isnan(values[some]).all()
-    ]
+    known = [rows for rows in direction.parts(name) if not np.isnan(values[rows]).all()]
+    within = [middle(values[rows], weights, cluster[rows]) for rows in known]
     return np.mean(within, axis=0) if within else np.full(len(weights), np.nan)
-
-
-def _parts(direction: Direction, name: str) -> list[Bool[np.ndarray, " q"]]:
-    """Which queries are averaged together: all, or those of each fold."""
-    if not name.startswith(FOLDED):
-        return [np.ones(len(direction), np.bool_)]
-    return [direction.folds == fold for fold in range(direction.folds.max() + 1)]
 
 
 def _means(values: PerQuery, weights: Counts, cluster: Int64[np.ndarray, " q"]) -> Float64[np.ndarray, " r"]:

@@ -21,17 +21,19 @@ class Chosen:
     notes: tuple[str, ...] = ()
 
 
-def chosen(asked: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding) -> Chosen:
+def chosen(selection: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding) -> Chosen:
     """The scores a user means: None is the model's own, "all" every one that fits, or names.
 
     The score that the model has learned keeps its parameters; others take their defaults, and a note says so.
     """
-    if asked is None:
+    if selection is None:
         return Chosen((learned,))
-    every = _create(scores.names(), learned, images)
+    every = {
+        name: learned if name == learned.name else scores.create(name).suited_to(images) for name in scores.names()
+    }
     fitting = [name for name, score in every.items() if score.takes(images) and score.takes(captions)]
-    kind = type(images).__name__
-    names = fitting if asked == ALL else names_of(asked)
+    missing, kind = [name for name in every if name not in fitting], type(images).__name__
+    names = fitting if selection == ALL else names_of(selection)
     for name in names:
         if name not in fitting:
             raise ConfigError(
@@ -39,28 +41,22 @@ def chosen(asked: str | Sequence[str] | None, learned: Score, images: Embedding,
                 f"Use one of: {', '.join(fitting)}."
             )
     notes = [note for name in names if (note := _note(every[name], learned))]
-    missing = [name for name in every if name not in fitting]
-    if asked == ALL and missing:
+    if selection == ALL and missing:
         notes.append(f"left out, since they do not compare {kind}: {', '.join(missing)}")
     return Chosen(tuple(every[name] for name in names), tuple(notes))
 
 
-def names_of(asked: str | Sequence[str]) -> list[str]:
+def names_of(selection: str | Sequence[str]) -> list[str]:
     """Canonical names, each once, in the order given; text is split at its commas.
 
     >>> names_of("mean,js,mean")
     ['mean', 'jeffreys']
     """
-    given = asked.split(",") if isinstance(asked, str) else asked
-    names = [name.strip() for name in given if name.strip()]
+    parts = selection.split(",") if isinstance(selection, str) else selection
+    names = [name.strip() for name in parts if name.strip()]
     if not names:
         raise ConfigError('scores: no name, got "". Give "all", or names as in "mean,csd".')
     return list(dict.fromkeys(scores.registry.name_of(scores.registry.get(name)) for name in names))
-
-
-def _create(names: Sequence[str], learned: Score, images: Embedding) -> dict[str, Score]:
-    """The scores of these names, each with its defaults but for the one that was learned."""
-    return {name: learned if name == learned.name else scores.create(name).suited_to(images) for name in names}
 
 
 def _note(score: Score, learned: Score) -> str:

@@ -1,15 +1,14 @@
 """Compare runs on the same queries: paired differences, bootstrap intervals, permutation tests.
 
-Both runs answer each query, so differences are taken per query. The interval is the bootstrap's. The p-value is that of
-a permutation test: if the runs were alike, the two values of a cluster of queries could be exchanged. Clusters are
-classes, or images without classes, because queries of one cluster are not independent. Neither covers another training
-of the same recipe: for that, train more seeds.
+Differences are taken per query. The interval is the bootstrap's, the p-value that of a permutation test: if the runs
+were alike, the two values of a cluster of queries (a class, or an image without classes) could be exchanged. Neither
+covers another training of the same recipe: for that, train more seeds.
 """
 
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +22,7 @@ from pcme.evaluation.evaluate import evaluate
 from pcme.evaluation.results import DIRECTIONS, FOLDED, RECALLS, Direction, DirectionName, Evaluation, split_name
 
 PERMUTATIONS = 10_000
-METRICS = (
-    "r_precision", *RECALLS, "rsum", "map@r", "mean_rank", "pmrp", "pmrp@0", "pmrp@1", "pmrp@2",
-)  # fmt: skip
+METRICS = ("r_precision", *RECALLS, "rsum", "map@r", "mean_rank", "pmrp", "pmrp@0", "pmrp@1", "pmrp@2")
 """Metrics that can be compared: means over queries, hence no median."""
 PREFIXES = ("", FOLDED, "eccv ", "cxc ")
 
@@ -72,14 +69,16 @@ def compare(
     if len(set(names)) < 2 or len(set(names)) < len(names):
         raise ConfigError(f"runs: must be two or more different ones, got {', '.join(names) or 'none'}.")
 
-    def result(run: Path) -> Evaluation:
-        if run.suffix == ".npz":
+    def result(run: str) -> Evaluation:
+        if run.endswith(".npz"):
             return Evaluation.load(run)
-        told = partial(_with_run, progress, str(run))
-        found = evaluate(run, data_root=data_root, split=split, workers=workers, progress=told)
-        return found.results[0]
 
-    return compare_evaluations({name: result(Path(name)) for name in names}, metric)
+        def report(task: str, done: int, total: int | None, /) -> None:
+            progress(f"{run}: {task}", done, total)
+
+        return evaluate(run, data_root=data_root, split=split, workers=workers, progress=report).results[0]
+
+    return compare_evaluations({name: result(name) for name in names}, metric)
 
 
 def compare_evaluations(results: dict[str, Evaluation], metric: str = "r_precision") -> Comparison:
@@ -87,15 +86,11 @@ def compare_evaluations(results: dict[str, Evaluation], metric: str = "r_precisi
     checked_metric(metric)
     base, *others = results
     for name in others:
-        _require_same_queries(results, base, name)
+        _require_same_queries(base, results[base], name, results[name])
         if split_name(metric)[1].startswith("pmrp"):
-            _require_same_labels(results, base, name)
-    found = [
-        difference
-        for way in DIRECTIONS
-        for difference in _differences({n: r.direction(way) for n, r in results.items()}, way, metric)
-    ]
-    return Comparison(metric, results, tuple(found))
+            _require_same_labels(base, results[base], name, results[name])
+    differences = (_differences({n: r.direction(way) for n, r in results.items()}, way, metric) for way in DIRECTIONS)
+    return Comparison(metric, results, tuple(chain.from_iterable(differences)))
 
 
 def checked_metric(metric: str) -> str:
@@ -110,37 +105,28 @@ def checked_metric(metric: str) -> str:
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise ConfigError(
             f'"{metric}" is not a metric that can be compared.{hint} Known: {", ".join(METRICS)}; '
-            'on COCO also with "1k " before it for its folds, "eccv " or "cxc " for what others '
-            "have judged"
+            'on COCO also with "1k " before it for its folds, "eccv " or "cxc " for what others have judged.'
         )
     return metric
 
 
-def _with_run(progress: Progress, run: str, task: str, done: int, total: int | None, /) -> None:
-    progress(f"{run}: {task}", done, total)
-
-
-def _require_same_queries(results: dict[str, Evaluation], base: str, name: str) -> None:
-    first, other = results[base], results[name]
+def _require_same_queries(base: str, first: Evaluation, name: str, other: Evaluation) -> None:
     if first.digest != other.digest:
+        asked = [
+            f"{each.dataset} with {each.gallery:,} images and {each.queries:,} captions" for each in (first, other)
+        ]
         raise DataError(
-            f"{base} and {name}: must have the same queries, got {_queries(first)} and "
-            f"{_queries(other)}, or other captions, images or matches. Evaluate both on one split "
-            "of the same data."
+            f"{base} and {name}: must have the same queries, got {' and '.join(asked)}, "
+            "or other captions, images or matches. Evaluate both on one split of the same data."
         )
 
 
-def _require_same_labels(results: dict[str, Evaluation], base: str, name: str) -> None:
-    if results[base].labels != results[name].labels:
+def _require_same_labels(base: str, first: Evaluation, name: str, other: Evaluation) -> None:
+    if first.labels != other.labels:
+        labels = " and ".join(each.labels[:8] or "none on record" for each in (first, other))
         raise DataError(
-            f"{base} and {name}: must have the same labels for PMRP, got "
-            f"{results[base].labels[:8] or 'none on record'} and "
-            f"{results[name].labels[:8] or 'none on record'}. Evaluate both with the same labels."
+            f"{base} and {name}: must have the same labels for PMRP, got {labels}. Evaluate both with the same labels."
         )
-
-
-def _queries(result: Evaluation) -> str:
-    return f"{result.dataset} with {result.gallery:,} images and {result.queries:,} captions"
 
 
 def _differences(runs: dict[str, Direction], direction: DirectionName, metric: str) -> list[Difference]:
@@ -148,40 +134,24 @@ def _differences(runs: dict[str, Direction], direction: DirectionName, metric: s
     base, *others = runs
     drawn = {name: resample(run, [metric])[:, 0] for name, run in runs.items()}
     tested = [_p_value(_shares(runs[base], runs[name], metric)) for name in others]
-    return [
-        Difference(
-            name,
-            direction,
-            Estimate(runs[name].metric(metric) - runs[base].metric(metric), *percentiles(drawn[name] - drawn[base])),
-            p,
-            adjusted,
-        )
-        for name, p, adjusted in zip(others, tested, _holm(tested), strict=True)
-    ]
+    differences = []
+    for name, p, adjusted in zip(others, tested, _holm(tested), strict=True):
+        value = runs[name].metric(metric) - runs[base].metric(metric)
+        span = Estimate(value, *percentiles(drawn[name] - drawn[base]))
+        differences.append(Difference(name, direction, span, p, adjusted))
+    return differences
 
 
 def _shares(base: Direction, other: Direction, metric: str) -> Float64[np.ndarray, " c"]:
     """The contribution of each cluster to the difference of the two metrics."""
-    gained = _per_query(other, metric) - _per_query(base, metric)
-    weights = _weights(base, metric, ~np.isnan(gained))
+    gained = other.per_query(metric) - base.per_query(metric)
+    part = base.folds if metric.startswith(FOLDED) else np.zeros(len(base), np.int64)
+    counted = ~np.isnan(gained) & (part >= 0)
+    sizes = np.bincount(part[counted], minlength=1)
+    # a query weighs 1/n, or within folds 1/n of its fold over the number of folds
+    weights = np.where(counted, 1 / np.maximum(sizes[part] * np.count_nonzero(sizes), 1), 0.0)
     _, cluster = np.unique(base.clusters, return_inverse=True)
     return np.bincount(cluster, np.nan_to_num(gained) * weights)
-
-
-def _per_query(direction: Direction, metric: str) -> Float64[np.ndarray, " q"]:
-    prefix, base = split_name(metric)
-    if base == "rsum":
-        return np.sum([direction.of(prefix + part) for part in RECALLS], axis=0)  # type: ignore[no-any-return]
-    return direction.of(prefix + ("rank" if base == "mean_rank" else base))
-
-
-def _weights(direction: Direction, metric: str, known: np.ndarray) -> Float64[np.ndarray, " q"]:
-    """The weight of each query in the figure: 1/n, or within folds 1/n of its fold over folds."""
-    part = direction.folds if metric.startswith(FOLDED) else np.zeros(len(direction), np.int64)
-    counted = known & (part >= 0)
-    sizes = np.bincount(part[counted], minlength=1)
-    used = np.count_nonzero(sizes)
-    return np.where(counted, 1 / np.maximum(sizes[part] * used, 1), 0.0)
 
 
 def _p_value(shares: Float64[np.ndarray, " c"]) -> float:
@@ -205,6 +175,5 @@ def _holm(values: Sequence[float]) -> list[float]:
     """
     order = np.argsort(values, kind="stable")
     steps = np.array(values)[order] * np.arange(len(values), 0, -1)
-    adjusted = np.empty(len(values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
-    return [float(p) for p in adjusted]
+    adjusted: list[float] = np.minimum(np.maximum.accumulate(steps), 1)[np.argsort(order)].tolist()
+    return adjusted

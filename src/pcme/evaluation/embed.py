@@ -36,17 +36,13 @@ def embed(
     features: FeatureRows | None = None,
     progress: Progress = silent,
 ) -> Embedded:
-    """Embed every image and caption once; unusable images leave with their captions.
-
-    `features` are the backbone's features of the images, if they have been computed before.
-    """
+    """Embed every image and caption once; unusable images leave with their captions. `features` stand for pixels."""
     model.eval()
     stored = dataset.image_vectors if features is None else features
     if stored is None:
         source = image_batches(
-            dataset.images, model.transform, batch_size=batch_size, problems=problems,
-            workers=workers,
-        )  # fmt: skip
+            dataset.images, model.transform, batch_size=batch_size, problems=problems, workers=workers
+        )
     else:
         source = _stored_batches(stored, len(dataset.images), batch_size)
     indices: list[Int64[np.ndarray, " b"]] = []
@@ -65,16 +61,12 @@ def embed(
         for index in np.setdiff1d(np.arange(len(dataset.images)), usable).tolist():
             problems.add("image-unreadable", dataset.images.id(index), "has no features")
     part = dataset if len(usable) == len(dataset.images) else dataset.subset(usable)
-    captions = _embed_captions(model, part, batch_size, progress)
-    return Embedded(part, joined(parts), captions)
-
-
-def _embed_captions(model: Model, dataset: CaptionDataset, batch_size: int, progress: Progress) -> Embedding:
-    if dataset.caption_vectors is None:
-        return model.encode_captions(list(dataset.captions), progress=progress)
-    batches = _stored_batches(dataset.caption_vectors, len(dataset.captions), batch_size)
+    if part.caption_vectors is None:
+        return Embedded(part, joined(parts), model.encode_captions(list(part.captions), progress=progress))
+    batches = _stored_batches(part.caption_vectors, len(part.captions), batch_size)
     with torch.no_grad():
-        return joined([model.embed_caption_vectors(vectors) for _, vectors in batches])
+        captions = joined([model.embed_caption_vectors(vectors) for _, vectors in batches])
+    return Embedded(part, joined(parts), captions)
 
 
 def _stored_batches(

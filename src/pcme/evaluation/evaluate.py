@@ -36,8 +36,7 @@ class EvaluationReport:
         target = files.ensure_folder(folder, "the results' folder")
         for result in self.results:
             result.save(target / f"{result.score}.npz")
-        pairs = zip(self.results, self.costs, strict=True)
-        text = json.dumps([_summary(*pair) for pair in pairs], indent=2)
+        text = json.dumps(list(map(_summary, self.results, self.costs)), indent=2)
         files.write_text(target / SUMMARY, text + "\n")
 
 
@@ -68,12 +67,9 @@ def evaluate(
 
 def _summary(result: Evaluation, spent: Cost) -> dict[str, Any]:
     """The metrics of a score with their intervals, and its cost."""
-    spans = {
-        way: {
-            name: None if math.isnan(span.low) else [span.low, span.high]
-            for name, span in intervals(result.direction(way)).items()
-        }
-        for way in DIRECTIONS
-    }
+    spans = {}
+    for way in DIRECTIONS:
+        ends = intervals(result.direction(way)).items()
+        spans[way] = {name: None if math.isnan(span.low) else [span.low, span.high] for name, span in ends}
     about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
     return {**result.record(), "intervals": spans, "cost": asdict(spent), **about}

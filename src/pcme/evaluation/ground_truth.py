@@ -12,10 +12,7 @@ from pcme.retrieval.plausible import Plausible
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """The relevant items of every query in the gallery; `sizes` also counts those outside it.
-
-    A query of size 0 is not asked.
-    """
+    """The relevant items of every query; `sizes` also counts those outside the gallery (0: the query is not asked)."""
 
     matches: Matches
     sizes: Int64[np.ndarray, " q"]
@@ -40,8 +37,8 @@ class Fold:
 class GroundTruth:
     """The ground truth of one direction.
 
-    Queries with one number in `clusters` are not independent: captions of one image, or queries of
-    one class. `others` are further judgements of the same pairs, by name.
+    Queries with one number in `clusters` are not independent: captions of one image, or queries of one class.
+    `others` are further judgements of the same pairs, by name.
     """
 
     ids: tuple[str, ...]

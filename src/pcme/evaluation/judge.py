@@ -1,12 +1,9 @@
-"""Metrics of a block of scores, which is ranked once for all of them.
-
-Paper: §4.1.1, §C.1.
-"""
+"""Metrics of a block of scores, which is ranked once for all of them. Paper: §4.1.1, §C.1."""
 
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 
 from pcme.evaluation.ground_truth import Relation
 from pcme.retrieval.blocks import each_block, read_rows
@@ -43,11 +40,6 @@ def block_metrics(scores: Block, rows: slice, relations: Mapping[str, Relation],
     return collected
 
 
-def _depth(rows: slice, relations: Mapping[str, Relation]) -> int:
-    """How deep queries are ranked: to their largest R under any relation."""
-    return max(max(KS), *(int(relation.sizes[rows].max()) for relation in relations.values()))
-
-
 def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
     """`top_ids` for a small depth: items below the best of `depth` groups are skipped.
 
@@ -67,7 +59,8 @@ def _best(part: Block, depth: int) -> Int64[np.ndarray, "b k"]:
 
 
 def _values(part: Block, rows: slice, relations: Mapping[str, Relation], plausible: Plausible | None) -> Values:
-    ids = _best(part, min(_depth(rows, relations), part.shape[1]))
+    depth = max(*KS, *(int(relation.sizes[rows].max()) for relation in relations.values()))  # the largest R
+    ids = _best(part, min(depth, part.shape[1]))
     values = _of_relation(part, ids, rows, relations[OWN])
     values["chance"] = _known(relations[OWN].sizes[rows] / part.shape[1], relations[OWN], rows)
     if plausible is not None:
@@ -85,7 +78,10 @@ def _of_relation(part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relati
     """The metrics of one relation, from the ranks of its relevant items."""
     sizes = relation.sizes[rows]
     hits = relation.matches.hits(ids[:, : max(*KS, int(sizes.max()))], rows.start)
-    ranks = _first_ranks(part, hits, relation, rows)
+    ranks = first_hits(hits)
+    for row in np.flatnonzero(np.isinf(ranks)).tolist():  # below the ids: counted, not sorted
+        (relevant,) = relation.matches.rows(rows.start + row, 1)
+        ranks[row] = first_rank(part[row], relevant)
     least = np.maximum(sizes, 1)
     hits = within(hits, sizes)
     values = {
@@ -95,17 +91,6 @@ def _of_relation(part: Block, ids: Int64[np.ndarray, "b k"], rows: slice, relati
         "rank": ranks,
     }
     return {name: _known(each, relation, rows) for name, each in values.items()}
-
-
-def _first_ranks(
-    part: Block, hits: Bool[np.ndarray, "b k"], relation: Relation, rows: slice
-) -> Float64[np.ndarray, " b"]:
-    """The rank of each query's first relevant item; ranks below the ids are counted, not sorted."""
-    ranks = first_hits(hits)
-    for row in np.flatnonzero(np.isinf(ranks)).tolist():
-        (relevant,) = relation.matches.rows(rows.start + row, 1)
-        ranks[row] = first_rank(part[row], relevant)
-    return ranks
 
 
 def _known(values: Float64[np.ndarray, " b"], relation: Relation, rows: slice) -> Float64[np.ndarray, " b"]:

@@ -1,15 +1,12 @@
 """MTEB: a model of ours as the Massive (Text and Image) Embedding Benchmark asks for one.
 
-`MtebModel` is an encoder and a search in MTEB's protocols (mteb 2), so its retrieval tasks rank by
-the model's own score, exactly, and not by the cosine of two vectors. MTEB knows arrays alone: an
-encoded Gaussian is its mean followed by log σ, and `similarity` takes it apart again. Tasks that
-learn from the arrays (linear probes, clusters) want `means=True`, which leaves log σ out.
+`MtebModel` is an encoder and a search in MTEB's protocols (mteb 2), so its retrieval tasks rank by the model's own
+score, exactly, and not by the cosine of two vectors. MTEB knows arrays alone: an encoded Gaussian is its mean followed
+by log σ, and `similarity` takes it apart again. Tasks that learn from the arrays (linear probes, clusters) want
+`means=True`, which leaves log σ out. Queries and documents are images or texts; both at once are refused.
 
-    import mteb from pcme.evaluation.mteb import MtebModel
-
-    model = MtebModel.load("runs/coco") mteb.evaluate(model, mteb.get_tasks(tasks=["Flickr30kT2IRetrieval"]))
-
-`pip install pcme[mteb]`. Queries and documents are images or texts; both at once are refused.
+    model = MtebModel.load("runs/coco")  # pip install pcme[mteb]
+    mteb.evaluate(model, mteb.get_tasks(tasks=["Flickr30kT2IRetrieval"]))
 """
 
 import importlib
@@ -38,10 +35,7 @@ BATCH = 32
 
 
 class MtebModel:
-    """A model with MTEB's names; see the module.
-
-    `means` gives and compares the means alone; points have nothing else.
-    """
+    """A model with MTEB's names; `means` gives and compares the means alone (points have nothing else)."""
 
     def __init__(self, model: Model, *, name: str = "pcme/local", means: bool = False) -> None:
         self.model, self.name = model.eval(), name
@@ -58,7 +52,10 @@ class MtebModel:
 
     def encode(self, inputs: Iterable[Batch], **_: object) -> Float32[np.ndarray, "n d"]:
         """One row for each item of all batches; MTEB's further arguments change nothing."""
-        return self._packed(joined([self._embedded(batch) for batch in inputs]))
+        items = joined([self._embedded(batch) for batch in inputs])
+        if isinstance(items, Points):
+            return items.x.flatten(1).numpy()
+        return (items.mean if self.means else torch.cat((items.mean, items.log_sigma), 1)).numpy()
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> Tensor:
         """The model's score of all pairs of what `encode` gave."""
@@ -69,8 +66,7 @@ class MtebModel:
         left, right = self._unpacked(embeddings1), self._unpacked(embeddings2)
         if len(left) != len(right):
             raise DataError(f"pairs: need two equal sides, got {len(left)} and {len(right)}.")
-        pairs = [self.score(left[i], right[i])[0] for i in range(len(left))]
-        return torch.cat(pairs)
+        return torch.cat([self.score(left[i], right[i])[0] for i in range(len(left))])
 
     def index(self, corpus: Any, **options: Any) -> None:  # noqa: ANN401 - a datasets.Dataset
         """Embed the documents."""
@@ -88,13 +84,15 @@ class MtebModel:
         """The best documents of each query, or the order of those it is given in `top_ranked`."""
         if self.documents is None:
             raise DataError("documents: there are none to search in. Call index(corpus) first.")
-        names = [str(ident) for ident in queries["id"]]
-        asked = self._all(queries, options)
-        if top_ranked is not None:
-            return self._reranked(names, asked, self.documents, top_ranked, top_k)
-        ranking = self.score.topk(asked, self.documents, k=min(top_k, len(self.ids)))
-        rows = zip(names, ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
-        return {name: {self.ids[i]: value for i, value in zip(ids, values, strict=True)} for name, ids, values in rows}
+        names, embedded = [str(ident) for ident in queries["id"]], self._all(queries, options)
+        if top_ranked is None:
+            return self._ranked(names, embedded, self.documents, self.ids, top_k)
+        row_of = {ident: row for row, ident in enumerate(self.ids)}
+        results: Results = {}
+        for row, name in enumerate(names):
+            ids = [str(ident) for ident in top_ranked[name]]
+            results |= self._ranked([name], embedded[row], self.documents[[row_of[i] for i in ids]], ids, top_k)
+        return results
 
     @property
     def mteb_model_meta(self) -> Any:  # noqa: ANN401 - mteb's ModelMeta
@@ -113,22 +111,13 @@ class MtebModel:
             modalities=["image", "text"],
         )  # fmt: skip
 
-    def _reranked(
-        self,
-        names: Sequence[str],
-        asked: Embedding,
-        documents: Embedding,
-        candidates: Mapping[str, Sequence[str]],
-        top_k: int,
+    def _ranked(
+        self, names: Sequence[str], queries: Embedding, documents: Embedding, ids: Sequence[str], top_k: int
     ) -> Results:
-        place = {ident: i for i, ident in enumerate(self.ids)}
-        results: Results = {}
-        for i, name in enumerate(names):
-            given = [place[str(ident)] for ident in candidates[name]]
-            ranking = self.score.topk(asked[i], documents[given], k=min(top_k, len(given)))
-            pairs = zip(ranking.ids[0].tolist(), ranking.scores[0].tolist(), strict=True)
-            results[name] = {self.ids[given[j]]: value for j, value in pairs}
-        return results
+        """The best documents of each query."""
+        ranking = self.score.topk(queries, documents, k=min(top_k, len(ids)))
+        rows = zip(names, ranking.ids.tolist(), ranking.scores.tolist(), strict=True)
+        return {name: {ids[i]: score for i, score in zip(best, values, strict=True)} for name, best, values in rows}
 
     def _all(self, items: Any, options: Mapping[str, Any]) -> Embedding:  # noqa: ANN401
         """Every item of a dataset, in batches."""
@@ -141,20 +130,13 @@ class MtebModel:
 
     def _embedded(self, batch: Batch) -> Embedding:
         images, texts = _given(batch, "image"), _texts(batch)
-        if (images is None) == (texts is None):
-            raise ConfigError(
-                f"items: must be images or texts, got the columns {sorted(batch)}. Choose tasks "
-                "between images and texts."
-            )
-        if images is not None:
+        if images is not None and texts is None:
             return self.model.encode_images([image.convert("RGB") for image in images])
-        assert texts is not None
-        return self.model.encode_captions(texts)
-
-    def _packed(self, items: Embedding) -> Float32[np.ndarray, "n d"]:
-        if isinstance(items, Points):
-            return items.x.flatten(1).numpy()
-        return (items.mean if self.means else torch.cat((items.mean, items.log_sigma), 1)).numpy()
+        if texts is not None and images is None:
+            return self.model.encode_captions(texts)
+        raise ConfigError(
+            f"items: must be images or texts, got the columns {sorted(batch)}. Choose tasks between images and texts."
+        )
 
     def _unpacked(self, array: ArrayLike) -> Embedding:
         rows = torch.as_tensor(np.atleast_2d(np.asarray(array)), dtype=torch.float32)
@@ -177,7 +159,6 @@ def _texts(batch: Batch) -> list[str] | None:
         return None
     if not all(isinstance(text, str) for text in texts):
         raise ConfigError("texts: must be sentences, got conversations. Choose another task.")
-    before = batch.get("title") or [""] * len(texts)
-    behind = batch.get("instruction") or [""] * len(texts)
+    before, behind = (batch.get(column) or [""] * len(texts) for column in ("title", "instruction"))
     rows = zip(before, texts, behind, strict=True)
     return [" ".join(part.strip() for part in row if part and part.strip()) for row in rows]

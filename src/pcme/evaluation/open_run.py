@@ -7,7 +7,6 @@ from pcme import data
 from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.data.layout import Dataset
-from pcme.data.loading.batches import FeatureRows
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 from pcme.evaluation.embed import Embedded, embed
@@ -29,10 +28,7 @@ def open_run(
     problems: Problems | None = None,
     progress: Progress = silent,
 ) -> Subject:
-    """Load the model of a run, unless it is given; its split is loaded and embedded on first use.
-
-    Items that cannot be read are left out and reported to `problems`.
-    """
+    """Load a run's model, unless it is given, and its split on first use; unusable items are reported to `problems`."""
     model = run if isinstance(run, Model) else load(run)
     noted = Problems() if problems is None else problems
     return Subject(
@@ -60,11 +56,12 @@ def load_split(
 ) -> CaptionDataset:
     """Load a split of a run's data; "val" may be the images held out from its training split."""
     dataset, share = find_dataset(recipe, data_root), recipe.validation.share
-    held_out = share is not None and HELD_OUT not in dataset.splits
-    if held_out and share is not None and split == HELD_OUT:
-        return dataset.load(recipe.train_split, problems).divided(share)[1]
+    known = list(dataset.splits)
+    if share is not None and HELD_OUT not in known:
+        if split == HELD_OUT:
+            return dataset.load(recipe.train_split, problems).divided(share)[1]
+        known.append(f"{HELD_OUT} (held out)")
     if split not in dataset.splits:
-        known = [*dataset.splits, *([f"{HELD_OUT} (held out)"] if held_out else [])]
         raise ConfigError(
             f'{recipe.data.kind}: no split "{split}", it has {", ".join(known)}. Choose one with --split.'
         )
@@ -75,21 +72,10 @@ def embed_split(
     model: Model, dataset: CaptionDataset, problems: Problems, *, workers: int = 2, progress: Progress = silent
 ) -> Embedded:
     """Embed a split; the features of a frozen backbone are cached for all runs."""
-    return embed(
-        model,
-        dataset,
-        problems,
-        workers=workers,
-        features=_features(model, dataset, problems, workers, progress),
-        progress=progress,
-    )
-
-
-def _features(
-    model: Model, dataset: CaptionDataset, problems: Problems, workers: int, progress: Progress
-) -> FeatureRows | None:
-    phases = model.recipe.phases
-    untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in phases)
-    if dataset.image_vectors is not None or not untouched:
-        return None
-    return cached_features(model, dataset, model.transform, workers=workers, problems=problems, progress=progress)
+    features = None
+    untouched = all(phase.backbone == "frozen" and phase.task == "match" for phase in model.recipe.phases)
+    if dataset.image_vectors is None and untouched:
+        features = cached_features(
+            model, dataset, model.transform, workers=workers, problems=problems, progress=progress
+        )
+    return embed(model, dataset, problems, workers=workers, features=features, progress=progress)

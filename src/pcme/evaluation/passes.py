@@ -1,9 +1,7 @@
 """Evaluate a score in one pass over its blocks: no score is computed twice.
 
-Each block of rows is ranked once, as deep as any metric needs; R-Precision and PMRP go R deep. A symmetric score is
-computed once for both directions: captions search images, and images search captions in the transposed matrix.
-
-Paper: §4.1.1.
+Each block of rows is ranked once, as deep as any metric needs. A symmetric score is computed once for both directions:
+captions search images, and images search captions in the transposed matrix. Paper: §4.1.1.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,30 +39,19 @@ def evaluate_score(
     *,
     progress: Progress = silent,
 ) -> Evaluation:
-    """Evaluate a score on a split's embeddings, in both directions and per query.
-
-    `truth` is the split, or its `protocol` if several scores are evaluated.
-    `progress` counts the queries of both directions.
-    """
+    """Evaluate a score on embeddings, per query in both directions; `truth` is the split, or its `protocol`."""
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
-    t2i, i2t = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
-    return Evaluation(
-        rules.dataset,
-        score.name,
-        score.parameters,
-        _direction(i2t, rules.i2t, len(captions)),
-        _direction(t2i, rules.t2i, len(images)),
-        rules.digest,
-        rules.notes,
-        rules.labels,
+    values = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
+    t2i, i2t = (
+        Direction(part, truth.ids, truth.matches.shape[1], truth.clusters, truth.fold_of)
+        for part, truth in zip(values, (rules.t2i, rules.i2t), strict=True)
     )
+    about = (rules.digest, rules.notes, rules.labels)
+    return Evaluation(rules.dataset, score.name, score.parameters, i2t, t2i, *about)
 
 
 def retrieval(score: Score, images: Embedding, captions: Embedding, matches: Matches) -> dict[str, dict[str, float]]:
-    """{direction: {metric: mean}} of both directions; `matches` has captions as queries.
-
-    The short form of `evaluate_score`, for matches alone.
-    """
+    """{direction: {metric: mean}}: the short form of `evaluate_score`, for matches with captions as queries."""
     names = ("r_precision", "map@r", *(f"recall@{k}" for k in KS), "chance")
     there, back = (GroundTruth((), each, np.zeros(0, np.int64)) for each in (matches, matches.T))
     t2i, i2t = (
@@ -136,7 +123,3 @@ def _measure(
             own = {OWN: Relation.of(fold.matches)}
             inner = block_metrics(part, slice(first, last), own, fold.plausible)
             yield from ((FOLDED + name, queries, values) for name, values in inner.items())
-
-
-def _direction(values: Values, truth: GroundTruth, gallery: int) -> Direction:
-    return Direction(values, truth.ids, gallery, truth.clusters, truth.fold_of)

@@ -1,9 +1,7 @@
-"""Protocol: the ground truth of a split's queries in both directions, under all its readings.
+"""Protocol: the ground truth of a split's queries in both directions, under all its readings. Paper: §4.1, §C.1.
 
-CUB matches by class, Aviary by what a caption says, COCO by the image a caption was written for.
-Further readings of a split (`pcme.evaluation.readings`) are added to its own matches.
-
-Paper: §4.1, §C.1.
+CUB matches by class, Aviary by what a caption says, COCO by the image a caption was written for. Further readings of a
+split (`pcme.evaluation.readings`) are added to its own matches.
 """
 
 import hashlib
@@ -37,26 +35,22 @@ def protocol(dataset: CaptionDataset, chosen: Sequence[Reading] | None = None) -
     """Gather all that a split can be judged by; `chosen` readings replace those it names."""
     if not len(dataset.images) or not len(dataset.captions):
         raise DataError(
-            f"{dataset.where}: has {len(dataset.images)} usable images and "
-            f"{len(dataset.captions)} captions, an evaluation needs both. See `pcme data check`."
+            f"{dataset.where}: needs images and captions, got {len(dataset.images)} usable images and "
+            f"{len(dataset.captions)} captions. See `pcme data check`."
         )
     truths = _own(dataset)
     digest = _digest(truths)
     obstacles: dict[str, list[str]] = {}
-    for reading in _named(dataset) if chosen is None else chosen:
+    if chosen is None:
+        labelled = ["pmrp"] if dataset.labelled.any() else []  # folds need the labels before them
+        chosen = [readings.registry.create(name) for name in dict.fromkeys([*labelled, *dataset.readings])]
+    for reading in chosen:
         if (obstacle := reading.obstacle(dataset)) is None:
             truths = reading.add(dataset, truths)
         else:
             obstacles.setdefault(obstacle, []).append(f"no {reading.title}")
     notes = tuple(f"{', '.join(titles)}: {why}" for why, titles in obstacles.items())
     return Protocol(dataset.where, *truths, digest, _labels_digest(dataset), notes)
-
-
-def _named(dataset: CaptionDataset) -> list[Reading]:
-    """The readings that the split names; labels are read wherever there are some."""
-    labelled = ["pmrp"] if dataset.labelled.any() else []
-    names = dict.fromkeys([*labelled, *dataset.readings])  # folds need the labels before them
-    return [readings.registry.create(name) for name in names]
 
 
 def _own(dataset: CaptionDataset) -> Truths:

@@ -1,10 +1,8 @@
 """Readings: further ways to judge a split, beside the matches that it was written with.
 
-A dataset names the readings of its splits (`Dataset.readings`). COCO has five folds of 1,000 images
-(1K), plausible matches by labels (PMRP), and the judgements of ECCV Caption and CxC. Labels are
-read wherever a split has some. A new reading is one class under `@registry.register(name)`.
-
-Paper: §4.1, §C.1.
+A dataset names the readings of its splits (`Dataset.readings`). COCO has five folds of 1,000 images (1K), plausible
+matches by labels (PMRP), and the judgements of ECCV Caption and CxC. Labels are read wherever a split has some. A new
+reading is one class under `@registry.register(name)`. Paper: §4.1, §C.1.
 """
 
 from abc import ABC, abstractmethod
@@ -82,12 +80,10 @@ class Folds(Reading):
 
     def obstacle(self, split: CaptionDataset) -> str | None:
         """Need exactly five folds of images."""
-        if len(split.images) == FOLDS * self.size:
+        count, wanted = len(split.images), FOLDS * self.size
+        if count == wanted:
             return None
-        return (
-            f"{split.where} has {len(split.images):,} usable images, {FOLDS} folds of the protocol "
-            f"need {FOLDS * self.size:,}"
-        )
+        return f"{split.where} has {count:,} usable images, {FOLDS} folds of the protocol need {wanted:,}"
 
     def add(self, split: CaptionDataset, truths: Truths) -> Truths:
         """Cut both sides into folds; a caption is in the fold of its image."""
@@ -104,10 +100,7 @@ class Folds(Reading):
 
 @dataclass(frozen=True)
 class _Judged(Reading):
-    """Abstract: judgements that come with the package `eccv_caption`."""
-
-    name: ClassVar[str]
-    attribute: ClassVar[str]
+    """Abstract: judgements that come with the package `eccv_caption`, under the name of the reading."""
 
     def obstacle(self, split: CaptionDataset) -> str | None:
         """Need the package, and all images and captions that it judges."""
@@ -119,10 +112,10 @@ class _Judged(Reading):
 
     def add(self, split: CaptionDataset, truths: Truths) -> Truths:
         """Add the judged relation under its name."""
-        relations = Judgements(load_package(), split).relations(self.attribute)
+        name = registry.name_of(type(self))
         i2t, t2i = (
-            replace(truth, others={**truth.others, self.name: relation})
-            for truth, relation in zip(truths, relations, strict=True)
+            replace(truth, others={**truth.others, name: relation})
+            for truth, relation in zip(truths, Judgements(load_package(), split).relations(name), strict=True)
         )
         return i2t, t2i
 
@@ -133,8 +126,6 @@ class ECCVCaption(_Judged):
     """ECCV Caption (Chun et al. 2022): judged by mAP@R, R-Precision and recall@1."""
 
     title: ClassVar[str] = "ECCV Caption"
-    name: ClassVar[str] = "eccv"
-    attribute: ClassVar[str] = "eccv_gts"
 
 
 @registry.register("cxc")
@@ -143,19 +134,13 @@ class CxC(_Judged):
     """Crisscrossed Captions (Parekh et al. 2021): judged by recall."""
 
     title: ClassVar[str] = "CxC"
-    name: ClassVar[str] = "cxc"
-    attribute: ClassVar[str] = "cxc_gts"
 
 
 def _fold(truth: GroundTruth, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> Fold:
-    plausible = truth.plausible and truth.plausible.restricted(queries, gallery)
-    return Fold(queries, gallery, _restricted(truth.matches, queries, gallery), plausible)
-
-
-def _restricted(matches: Matches, queries: Int64[np.ndarray, " fq"], gallery: Int64[np.ndarray, " fg"]) -> Matches:
-    some = matches[queries]
-    column = np.full(matches.shape[1], -1, np.int64)
+    some = truth.matches[queries]
+    column = np.full(some.shape[1], -1, np.int64)
     column[gallery] = np.arange(len(gallery))
     rows, columns = np.repeat(np.arange(len(some)), some.counts), column[some.indices]
     inside = columns >= 0
-    return Matches.from_pairs(rows[inside], columns[inside], (len(queries), len(gallery)))
+    matches = Matches.from_pairs(rows[inside], columns[inside], (len(queries), len(gallery)))
+    return Fold(queries, gallery, matches, truth.plausible and truth.plausible.restricted(queries, gallery))

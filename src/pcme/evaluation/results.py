@@ -1,9 +1,7 @@
-"""Results of an evaluation: the per-query values of every metric, and their means.
+"""Results of an evaluation: the per-query values of every metric, and their means. Paper: §4.1.1.
 
-Means, intervals, tests against another model and plots over bins of σ all follow from these values.
-A query without a relevant item has NaN.
-
-Paper: §4.1.1.
+Means, intervals, tests against another model and plots over bins of σ all follow from these values. A query without a
+relevant item has NaN.
 """
 
 import json
@@ -17,22 +15,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped, UInt8
+from jaxtyping import Bool, Float64, Int64, Shaped, UInt8
 
 from pcme.core import files
 from pcme.errors import ConfigError, FormatError
 
 FOLDED = "1k "
 """The prefix of values of COCO's folds: averaged within each fold, then over all."""
-
 RECALLS = ("recall@1", "recall@5", "recall@10")
 """The terms of rsum."""
+RANKS = ("median_rank", "mean_rank")
 
 FORMAT = "pcme-evaluation-1"
-DAMAGED = (
-    OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile,
-    zlib.error,
-)  # fmt: skip
+ABOUT = ("dataset", "score", "parameters", "digest", "notes", "labels")
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What reading something that is no evaluation, or one with other bytes, ends in."""
 DIRECTIONS: tuple["DirectionName", "DirectionName"] = ("i2t", "t2i")
 
@@ -44,8 +40,8 @@ PerQuery = Float64[np.ndarray, " q"]
 class Direction:
     """The per-query values of every metric in one direction.
 
-    `rank` is that of the first relevant item, from 1. `clusters` and `folds` number queries that
-    belong together: by class, or by image without classes, and by fold (-1: none).
+    `rank` is that of the first relevant item, from 1. `clusters` and `folds` number queries that belong together: by
+    class, or by image without classes, and by fold (-1: none).
     """
 
     values: Mapping[str, PerQuery]
@@ -61,8 +57,8 @@ class Direction:
         """The values called `name`, or an error that lists those there are."""
         if name not in self.values:
             raise ConfigError(
-                f"{name}: not a metric of this evaluation. Known: {', '.join(self.values)}. PMRP "
-                "needs labels, 1k and eccv need COCO's test split."
+                f"{name}: not a metric of this evaluation. Known: {', '.join(self.values)}. "
+                "PMRP needs labels, 1k and eccv need COCO's test split."
             )
         return self.values[name]
 
@@ -76,15 +72,24 @@ class Direction:
         prefix, base = split_name(name)
         if base == "rsum":
             return sum(self.metric(prefix + part) for part in RECALLS)
-        values = self.of(prefix + ("rank" if base in ("median_rank", "mean_rank") else base))
-        parts = [part[~np.isnan(part)] for part in self._parts(name, values)]
-        middles = [_middle(part, base) for part in parts if len(part)]
+        values = self.per_query(name)
+        parts = [values[rows & ~np.isnan(values)] for rows in self.parts(name)]
+        median = base == "median_rank"  # rounded down, as the protocol does
+        middles = [np.floor(np.median(part)) if median else part.mean() for part in parts if len(part)]
         return float(np.mean(middles)) if middles else math.nan
 
-    def _parts(self, name: str, values: PerQuery) -> list[Float64[np.ndarray, " _"]]:
-        if not name.startswith(FOLDED):
-            return [values]
-        return [values[self.folds == fold] for fold in range(self.folds.max() + 1)]
+    def per_query(self, metric: str) -> PerQuery:
+        """The values that a metric averages; for rsum the sums of the three recalls."""
+        prefix, base = split_name(metric)
+        if base == "rsum":
+            return np.asarray(np.sum([self.of(prefix + part) for part in RECALLS], axis=0))
+        return self.of(prefix + ("rank" if base in RANKS else base))
+
+    def parts(self, metric: str) -> list[Bool[np.ndarray, " q"]]:
+        """Which queries a metric averages together: all, or those of each fold."""
+        if not metric.startswith(FOLDED):
+            return [np.ones(len(self), np.bool_)]
+        return [self.folds == fold for fold in range(self.folds.max() + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,18 +130,24 @@ class Evaluation:
 
     def record(self) -> dict[str, Any]:
         """What `pcme evaluate --json` prints: figures, the score's name, captions and images."""
-        return {
-            "i2t": _plain(self.i2t.metrics),
-            "t2i": _plain(self.t2i.metrics),
-            "score": self.score,
-            "queries": self.queries,
-            "gallery": self.gallery,
-        }
+        record: dict[str, Any] = {}
+        for way in DIRECTIONS:  # JSON has no NaN
+            metrics = self.direction(way).metrics.items()
+            record[way] = {name: value if math.isfinite(value) else None for name, value in metrics}
+        return record | {"score": self.score, "queries": self.queries, "gallery": self.gallery}
 
     def save(self, path: str | Path) -> None:
         """Write every value to one .npz file, atomically (no pickle)."""
-        arrays = {f"{way}/{name}": array for way in DIRECTIONS for name, array in _arrays(self.direction(way)).items()}
-        arrays["about"] = _bytes(json.dumps(self._about()))
+        about = {"format": FORMAT, **{name: getattr(self, name) for name in ABOUT}}
+        arrays: dict[str, Shaped[np.ndarray, ...]] = {}
+        for way in DIRECTIONS:
+            direction = self.direction(way)
+            about[way] = direction.gallery
+            arrays |= {f"{way}/values/{name}": values for name, values in direction.values.items()}
+            # as one text: an array of strings is as wide as its longest one
+            arrays[f"{way}/ids"] = _bytes(json.dumps(direction.ids))
+            arrays |= {f"{way}/clusters": direction.clusters, f"{way}/folds": direction.folds}
+        arrays["about"] = _bytes(json.dumps(about))
         try:
             with files.replacing(Path(path)) as draft, draft.open("wb") as stream:
                 np.savez_compressed(stream, allow_pickle=False, **arrays)
@@ -156,21 +167,8 @@ class Evaluation:
             ways = {way: _direction(arrays, way, about.pop(way)) for way in DIRECTIONS}
             return Evaluation(**{**about, **ways, "notes": tuple(about["notes"])})
         except DAMAGED as error:
-            raise FormatError(
-                f"{path}: not a saved evaluation, {error}. Write one with `pcme evaluate --out`."
-            ) from error
-
-    def _about(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "dataset": self.dataset,
-            "score": self.score,
-            "parameters": dict(self.parameters),
-            "digest": self.digest,
-            "notes": list(self.notes),
-            "labels": self.labels,
-            **{way: self.direction(way).gallery for way in DIRECTIONS},
-        }
+            message = f"{path}: not a saved evaluation, {error}. Write one with `pcme evaluate --out`."
+            raise FormatError(message) from error
 
 
 def metric_names(values: Mapping[str, object]) -> list[str]:
@@ -192,23 +190,6 @@ def split_name(name: str) -> tuple[str, str]:
     """ "1k recall@1" is ("1k ", "recall@1")."""
     prefix, space, base = name.rpartition(" ")
     return prefix + space, base
-
-
-def _middle(values: Float64[np.ndarray, " _"], base: str) -> float:
-    """The mean; of ranks also the median, which the protocol rounds down."""
-    return float(np.floor(np.median(values)) if base == "median_rank" else values.mean())
-
-
-def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN."""
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
-
-
-def _arrays(direction: Direction) -> dict[str, Shaped[np.ndarray, "..."]]:
-    values = {f"values/{name}": values for name, values in direction.values.items()}
-    # As one text: an array of strings is as wide as its longest one.
-    ids = _bytes(json.dumps(direction.ids))
-    return {**values, "ids": ids, "clusters": direction.clusters, "folds": direction.folds}
 
 
 def _direction(arrays: Mapping[str, Shaped[np.ndarray, "..."]], way: DirectionName, gallery: int) -> Direction:

@@ -52,12 +52,12 @@ class Subject:
     @property
     def images(self) -> Gaussian:
         """The image embeddings of a model that has a σ."""
-        return _gaussian(self.embedded.images)
+        return require_sigma(self.embedded.images)
 
     @property
     def captions(self) -> Gaussian:
         """The caption embeddings of a model that has a σ."""
-        return _gaussian(self.embedded.captions)
+        return require_sigma(self.embedded.captions)
 
     @property
     def has_sigma(self) -> bool:
@@ -75,7 +75,8 @@ class Subject:
         return np.asarray(self.clusters[self.embedded.dataset.caption_image])
 
 
-def _gaussian(items: Embedding) -> Gaussian:
+def require_sigma(items: Embedding) -> Gaussian:
+    """The items as Gaussians, or an error."""
     if not isinstance(items, Gaussian):
         raise DataError("points have no sigma. Use a model with one, such as of method pcme.")
     return items

@@ -1,16 +1,20 @@
 """Lines and bars: general charts in the house style, and the parts that figures are made of."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pcme.errors import ShapeError
-from pcme.plots.style import DASHES, HATCHES, INK, MARKERS, PALETTE, WIDTH, Axes, Figure, grid, log_axis, styled
+from pcme.plots.style import DASHES, HATCHES, INK, MARKERS, PALETTE, Axes, Figure, grid, log_axis, styled
+
+T = TypeVar("T")
 
 BAND = 0.16
 """The opacity of a band."""
+HEIGHT = 3.4
+"""Inches."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,7 @@ class Line:
     high: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(part) for part in (self.x, self.y, self.low, self.high) if part is not None}
-        if len(lengths) != 1 or (self.low is None) != (self.high is None):
-            raise ShapeError(f'line "{self.name}": needs lists of one length, low with high.')
+        _check_lengths(self.name, self.x, self.y, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -39,32 +41,28 @@ class Bars:
     high: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(part) for part in (self.value, self.low, self.high) if part is not None}
-        if len(lengths) != 1 or (self.low is None) != (self.high is None):
-            raise ShapeError(f'bars "{self.name}": need lists of one length, low with high.')
+        _check_lengths(self.name, self.value, self.low, self.high)
+
+
+def _check_lengths(name: str, *lists: Sequence[float] | None) -> None:
+    """Refuse lists of different lengths, and one end of the intervals (the last two lists) without the other."""
+    lengths = {len(values) for values in lists if values is not None}
+    if len(lengths) != 1 or (lists[-2] is None) != (lists[-1] is None):
+        raise ShapeError(f'series "{name}": must have lists of one length, and low with high.')
 
 
 @styled
 def lines(
-    series: Sequence[Line],
-    *,
-    x_label: str,
-    y_label: str,
-    title: str = "",
-    log_x: bool = False,
-    log_y: bool = False,
-    width: float = WIDTH,
-    height: float = 3.4,
+    series: Sequence[Line], *, x_label: str, y_label: str, title: str = "", log_x: bool = False, log_y: bool = False
 ) -> Figure:
     """Lines in one panel.
 
     >>> lines([Line("ours", [1, 2], [3, 4])], x_label="J", y_label="R@1 (%)").axes[0].get_xlabel()
     'J'
     """
-    figure, (axes,) = grid(width=width, height=height)
-    for which, wanted in (("x", log_x), ("y", log_y)):
-        if wanted:
-            log_axis(axes, which)
+    figure, (axes,) = grid(height=HEIGHT)
+    for which in ("x",) * log_x + ("y",) * log_y:
+        log_axis(axes, which)
     add_lines(axes, series)
     axes.set(xlabel=x_label, ylabel=y_label, title=title)
     if len(series) > 1:
@@ -81,8 +79,7 @@ def bars(
     x_label: str = "",
     title: str = "",
     horizontal: bool = False,
-    width: float = WIDTH,
-    height: float = 3.4,
+    height: float = HEIGHT,
 ) -> Figure:
     """Bars side by side in groups; `horizontal` for groups with long names.
 
@@ -90,7 +87,7 @@ def bars(
     >>> [text.get_text() for text in drawn.axes[0].get_xticklabels()]
     ['mean', 'w2']
     """
-    figure, (axes,) = grid(width=width, height=height)
+    figure, (axes,) = grid(height=height)
     add_bars(axes, groups, series, horizontal=horizontal)
     across, up = (y_label, x_label) if horizontal else (x_label, y_label)
     axes.set(xlabel=across, ylabel=up, title=title)
@@ -99,15 +96,22 @@ def bars(
     return figure
 
 
+def side_by_side(parts: Sequence[T], draw: Callable[[Axes, T], None], *, height: float, y_label: str = "") -> Figure:
+    """One panel per part, which `draw` fills; the label of y is the first panel's."""
+    figure, panels = grid(len(parts), height=height)
+    for axes, part in zip(panels, parts, strict=True):
+        draw(axes, part)
+    if y_label:
+        panels[0].set_ylabel(y_label)
+    return figure
+
+
 def add_lines(axes: Axes, series: Sequence[Line], *, first: int = 0) -> None:
     """Draw lines into a panel; the n-th has the n-th colour, marker and dash, from `first` on."""
     for number, line in enumerate(series, start=first):
         colour, marker = PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)]
         dash = DASHES[number % len(DASHES)]
-        axes.plot(
-            line.x, line.y, color=colour, marker=marker, linestyle=dash, label=line.name,
-            markeredgecolor="white", markeredgewidth=0.6,
-        )  # fmt: skip
+        axes.plot(line.x, line.y, color=colour, marker=marker, linestyle=dash, label=line.name, mec="white", mew=0.6)
         if line.low is not None and line.high is not None:
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=BAND, linewidth=0)
 
@@ -123,29 +127,22 @@ def add_bars(axes: Axes, groups: Sequence[str], series: Sequence[Bars], *, horiz
                 f'bars "{part.name}": must have one value per group, {len(groups)}, got {len(part.value)}.'
             )
         where = centres + (number - (len(series) - 1) / 2) * thickness
-        draw(
-            where, part.value, thickness * 0.92, label=part.name,
-            color=PALETTE[number % len(PALETTE)], hatch=HATCHES[number % len(HATCHES)],
-            edgecolor="white", linewidth=0.5,
-        )  # fmt: skip
+        looks: dict[str, Any] = {"color": PALETTE[number % len(PALETTE)], "hatch": HATCHES[number % len(HATCHES)]}
+        draw(where, part.value, thickness * 0.92, label=part.name, edgecolor="white", linewidth=0.5, **looks)
         _add_intervals(axes, where.tolist(), part, horizontal=horizontal)
+    axes.grid(visible=False, axis="y" if horizontal else "x")
     if horizontal:
         axes.set_yticks(centres, groups)
         axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
     else:
         axes.set_xticks(centres, groups)
-        axes.grid(visible=False, axis="x")
 
 
 def _add_intervals(axes: Axes, where: Sequence[float], part: Bars, *, horizontal: bool) -> None:
     if part.low is None or part.high is None:
         return
-    value = np.asarray(part.value, np.float64)
     # a percentile interval may lie beside its value; matplotlib refuses lengths below zero
-    reach = np.maximum([value - np.asarray(part.low), np.asarray(part.high) - value], 0)
-    looks: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2}
-    if horizontal:
-        axes.errorbar(value, where, xerr=reach, **looks)
-    else:
-        axes.errorbar(where, value, yerr=reach, **looks)
+    reach = np.maximum([np.subtract(part.value, part.low), np.subtract(part.high, part.value)], 0)
+    x, y, error = (part.value, where, "xerr") if horizontal else (where, part.value, "yerr")
+    looks: dict[str, Any] = {"fmt": "none", "ecolor": INK, "elinewidth": 0.9, "capsize": 2, error: reach}
+    axes.errorbar(x, y, **looks)

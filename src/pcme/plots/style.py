@@ -1,9 +1,8 @@
 """The house style: one place for colours, markers, sizes and how a figure becomes a file.
 
-Colours are those of Okabe & Ito, which colour-blind people can tell apart; whatever is told apart
-by colour is also told apart by marker, dash or hatch, so that a grey print says the same. Figures
-are `Figure` objects: pyplot and its global state are never touched. A figure always gives the same
-bytes: no dates, no random ids. No other module imports matplotlib, and this one only to draw.
+Colours are those of Okabe & Ito, which colour-blind people can tell apart; what differs in colour differs in marker,
+dash or hatch too. pyplot and its global state are never touched. A figure always gives the same bytes: no
+dates, no random ids. No other module imports matplotlib, and this one only to draw.
 """
 
 import io
@@ -21,17 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
     from matplotlib.figure import SubFigure as SubFigure
     from matplotlib.lines import Line2D as Line2D
-    from matplotlib.patches import Ellipse as Ellipse
-    from matplotlib.patches import Rectangle as Rectangle
+    from matplotlib.patches import Patch as Patch
 else:  # names of types; matplotlib is imported when something is drawn
-    Axes = Figure = SubFigure = Line2D = Ellipse = Rectangle = Any
+    Axes = Figure = SubFigure = Line2D = Patch = Any
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = (
-    "-", (0, (5, 2)), (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3)),
-    (0, (1, 3)), (0, (4, 4)),
-)  # fmt: skip
+GAPS = ((5, 2), (1, 1.3), (6, 1.5, 1, 1.5), (3, 1, 1, 1, 1, 1), (9, 3), (1, 3), (4, 4))
+DASHES: tuple[Any, ...] = ("-", *((0, lengths) for lengths in GAPS))
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++", "oo", "--")
 INK, FAINT, RULE = "#20242c", "#767c88", "#dfe2e7"
 
@@ -96,21 +92,15 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return inside
 
 
-def blank(width: float, height: float, layout: str | None = "constrained") -> Figure:
-    """An empty figure of this size in inches; without a layout its parts stay in place."""
-    drawn: Figure = require("matplotlib.figure").Figure(figsize=(width, height), layout=layout)
+def blank(height: float, layout: str | None = "constrained") -> Figure:
+    """An empty figure of this height in inches; without a layout its parts stay in place."""
+    drawn: Figure = require("matplotlib.figure").Figure(figsize=(WIDTH, height), layout=layout)
     return drawn
 
 
-def ellipse(*place: Any, **looks: Any) -> Ellipse:  # noqa: ANN401
-    """An ellipse to be added to a panel: (x, y), width, height."""
-    drawn: Ellipse = require("matplotlib.patches").Ellipse(*place, **looks)
-    return drawn
-
-
-def rectangle(*place: Any, **looks: Any) -> Rectangle:  # noqa: ANN401
-    """A frame to be added to a panel: (x, y), width, height."""
-    drawn: Rectangle = require("matplotlib.patches").Rectangle(*place, **looks)
+def patch(kind: str, corner: tuple[float, float], width: float, height: float, **looks: Any) -> Patch:  # noqa: ANN401
+    """An "Ellipse" (by its centre) or a "Rectangle", to be added to a panel."""
+    drawn: Patch = getattr(require("matplotlib.patches"), kind)(corner, width, height, **looks)
     return drawn
 
 
@@ -120,19 +110,19 @@ def legend_line(**looks: Any) -> Line2D:  # noqa: ANN401
     return drawn
 
 
-def grid(
-    rows: int = 1, columns: int = 1, *, height: float = 3.0, width: float = WIDTH, ratios: Sequence[float] | None = None
-) -> tuple[Figure, list[Axes]]:
-    """A figure and its panels, row by row; `ratios` are the relative widths of the columns."""
-    figure = blank(width, height)
-    panels = figure.subplots(rows, columns, squeeze=False, width_ratios=ratios)
-    return figure, list(panels.ravel())
+def grid(columns: int = 1, *, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, side by side."""
+    figure = blank(height)
+    return figure, list(figure.subplots(1, columns, squeeze=False).ravel())
 
 
-def divided(whole: Figure, *, heights: Sequence[float] = (1,), widths: Sequence[float] = (1,)) -> list[SubFigure]:
-    """The parts of a figure, row by row, each with a layout of its own."""
-    parts = whole.subfigures(len(heights), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths)
-    return list(parts.ravel())
+def divided(
+    height: float, *, heights: Sequence[float] = (1,), widths: Sequence[float] = (1,)
+) -> tuple[Figure, list[SubFigure]]:
+    """A figure and its parts, row by row, each with a layout of its own."""
+    figure = blank(height)
+    parts = figure.subfigures(len(heights), len(widths), squeeze=False, height_ratios=heights, width_ratios=widths)
+    return figure, list(parts.ravel())
 
 
 def panels_of(part: SubFigure, rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:  # noqa: ANN401
@@ -152,20 +142,14 @@ def log_axis(axes: Axes, which: str) -> None:
 @styled
 def svg(figure: Figure) -> str:
     """The figure as SVG, from "<svg" on: for a file, or to put into a page."""
-    _settle(figure)
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None})
-    text = stream.getvalue()
+    text = _saved(figure, "svg", Date=None).decode()
     return text[text.index("<svg") :]
 
 
 @styled
 def png(figure: Figure) -> bytes:
     """The figure as PNG."""
-    _settle(figure)
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
+    return _saved(figure, "png", Software=None)
 
 
 def save(figure: Figure, stem: Path) -> tuple[Path, Path]:
@@ -206,16 +190,18 @@ def legend_below(axes: Axes, columns: int = 1) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
 
 
-def _settle(figure: Figure) -> None:
-    """Lay the figure out, once: each further pass would move everything by a hair."""
+def _saved(figure: Figure, kind: str, **metadata: Any) -> bytes:  # noqa: ANN401
+    """The bytes of a file. The figure is laid out once: each further pass would move everything by a hair."""
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
+    stream = io.BytesIO()
+    figure.savefig(stream, format=kind, metadata=metadata)
+    return stream.getvalue()
 
 
 def _plain_number(value: float, position: int) -> str:
     """ "0.001", "100", "10k", "10M": as short as it can be, for an axis has little room."""
-    for size, letter in ((1e6, "M"), (1e4, "k")):
-        if value >= size:
-            return f"{value / (1e6 if letter == 'M' else 1e3):g}{letter}"
-    return f"{value:g}"
+    if value >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if value >= 1e4 else f"{value:g}"
