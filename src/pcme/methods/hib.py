@@ -32,10 +32,11 @@ Side = Literal["images", "captions", "both"]
 class HIB(GaussianMethod):
     """HIB: sampled match probability of items of one modality, by class.
 
-    J = 8, and β = 1e-4 on the sum over dimensions and both items of a pair, which for D = 512 is kl_weight 0.1 on the
-    mean: settings we could not check against a release of the authors. Differs: they draw as many pairs that match as
-    pairs that do not; here all pairs of a batch are weighted so. Means have length one, a and b start where PCME's do.
-    A batch needs several items of a class: sampling "one-per-class" has none to learn from.
+    J = 8, and β = 1e-4 on the sum over dimensions and both items of a pair, which for D = 512 is
+    kl_weight 0.1 on the mean: settings we could not check against a release of the authors.
+    Differs: they draw as many pairs that match as pairs that do not; here all pairs of a batch are
+    weighted so. Means have length one, a and b start where PCME's do. A batch needs several items
+    of a class: sampling "one-per-class" has none to learn from.
     """
 
     side: Side = "images"

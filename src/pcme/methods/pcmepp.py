@@ -33,12 +33,13 @@ from pcme.scores.base import Score
 class PCMEpp(GaussianMethod):
     """PCME++: closed-form distance, binary cross entropy, pseudo-positives, mixed images.
 
-    The authors' settings: a = b = 5, α = 0.1 for pseudo-positives, 25 % of the images mixed with Beta(2, 2), labels
-    smoothed by 1e-4; β = 1e-4 on twice the mean over B² pairs, which at B = 128 is kl_weight 0.0064 on the sum over
-    pairs / B that all methods have here. Differs: all true matches count ("diagonal" is theirs, as soon as they mix);
-    heads and backbones are those of every method here, not CLIP's with GPO; the KL term is never dropped; of several
-    true pairs the one with the largest logit says which others look as true, where theirs takes the first; and where
-    the features of a held backbone are kept, it is those that are mixed.
+    The authors' settings: a = b = 5, α = 0.1 for pseudo-positives, 25 % of the images mixed with
+    Beta(2, 2), labels smoothed by 1e-4; β = 1e-4 on twice the mean over B² pairs, which at B = 128
+    is kl_weight 0.0064 on the sum over pairs / B that all methods have here.
+    Differs: all true matches count ("diagonal" is theirs, as soon as they mix); heads and backbones
+    are those of every method here, not CLIP's with GPO; the KL term is never dropped; of several
+    true pairs the one with the largest logit says which others look as true, where theirs takes the
+    first; and where the features of a held backbone are kept, it is those that are mixed.
     """
 
     scale: float = 5.0

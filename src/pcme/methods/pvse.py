@@ -35,10 +35,11 @@ KERNEL_WIDTH = 0.5
 class PVSE(TripletMethod):
     """PVSE: K embeddings per item, multiple-instance triplets, diversity and MMD terms.
 
-    The authors' settings for COCO: margin 0.1, hardest negatives, K = 2, weights 0.1 and 0.01 (both terms only for K >
-    1). `negatives="all"` and "semi-hard" are other rows of the paper's §E.3. Differs: a warm start for hardest and
-    semi-hard negatives (`Triplets`), and all true matches count; `warm_start=0, positives="diagonal"` is theirs. Their
-    optimiser and epochs are a recipe's business.
+    The authors' settings for COCO: margin 0.1, hardest negatives, K = 2, weights 0.1 and 0.01 (both
+    terms only for K > 1). `negatives="all"` and "semi-hard" are other rows of the paper's §E.3.
+    Differs: a warm start for hardest and semi-hard negatives (`Triplets`), and all true matches
+    count; `warm_start=0, positives="diagonal"` is theirs. Their optimiser and epochs are a recipe's
+    business.
     """
 
     averaged: ClassVar[bool] = True

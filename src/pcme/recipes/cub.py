@@ -23,10 +23,11 @@ CUB = register(
 """The paper's CUB Captions (§4.1, §C.2): a batch is one pair of each of 150 classes, an epoch about
 470 of them; first the heads learn, then everything.
 
-Needs torchvision's ResNet-50 (`--set image.weights=FILE`) and GloVe 840B (`--set words.vectors=FILE`); without them it
-stops at once, for a random start would be another experiment. The 50 classes of `val1` are among the 150 it learns, so
-its validation only says that it learns: no test class may choose anything. To choose settings, `--set
-train_split=train1`. Differs: word vectors learn in the first phase too, BatchNorm does not; see docs/science/errata.md.
+Needs torchvision's ResNet-50 (`--set image.weights=FILE`) and GloVe 840B (`--set
+words.vectors=FILE`); without them it stops at once, for a random start would be another experiment.
+The 50 classes of `val1` are among the 150 it learns, so its validation only says that it learns: no
+test class may choose anything. To choose settings, `--set train_split=train1`.
+Differs: word vectors learn in the first phase too, BatchNorm does not; see docs/science/errata.md.
 """
 
 CUB_EFFNET = variant(

@@ -39,7 +39,8 @@ class Sampler(ABC):
 class ShuffledPairs(Sampler):
     """Every caption once per epoch in random order, or every image once with a new caption.
 
-    Two captions of one image may meet in a batch; the batch's match matrix knows. Paper: §C.2 (COCO).
+    Two captions of one image may meet in a batch; the batch's match matrix knows.
+    Paper: §C.2 (COCO).
     """
 
     dataset: CaptionDataset
