@@ -14,6 +14,8 @@ from pcme.retrieval.plausible import pmrp
 from tests.data.formats.reading import ids, load_as
 from tests.helpers import picture, real
 
+CATEGORIES = [{"id": number, "name": name} for number, name in ((90, "brush"), (1, "person"), (17, "cat"))]
+
 load = partial(load_as, COCO)
 
 
@@ -42,8 +44,7 @@ def karpathy(tmp_path):
         picture(tmp_path / entry["filepath"] / entry["filename"])
     seen = [{"image_id": image, "category_id": kind} for image, kind in ((7, 17), (7, 17), (7, 1), (5, 90))]
     (tmp_path / "annotations").mkdir()
-    kinds = [{"id": kind, "name": name} for kind, name in ((90, "brush"), (1, "person"), (17, "cat"))]
-    instances = json.dumps({"categories": kinds, "annotations": seen})
+    instances = json.dumps({"categories": CATEGORIES, "annotations": seen})
     (tmp_path / "annotations" / "instances_val2014.json").write_text(instances)
     return tmp_path
 
