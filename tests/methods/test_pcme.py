@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from pcme import methods
+from pcme import Gaussian, methods
 from pcme.errors import ConfigError
+from pcme.methods.regularisers import expected_uniformity, uniformity, uniformity_sum
 from tests.helpers import generator
 from tests.methods.batches import MATCHES, gaussians, points
 
@@ -48,11 +49,30 @@ def test_the_mean_only_loss_against_a_loop():
     assert "kl" not in terms.values
 
 
+@pytest.mark.parametrize("likelihood", ["sampled", "analytic"])
+def test_uniformity_is_of_the_means_the_samples_that_are_compared_or_their_law(likelihood):
+    images, captions = gaussians(seed=1), gaussians(seed=2)
+    images.mean.requires_grad_()
+    images.log_sigma.requires_grad_()
+    draws = torch.cat([side.sample(3, stream).x for stream in (generator(7),) for side in (images, captions)])
+    both = Gaussian.cat([images, captions])
+    expected = {
+        "means": uniformity(both.mean), "samples": uniformity(draws.flatten(0, 1)),
+        "sum": uniformity_sum(draws.flatten(0, 1)), "expected": expected_uniformity(both),
+    }  # fmt: skip
+    for kind, value in expected.items():
+        method = methods.create("pcme", likelihood=likelihood, samples=3, uniformity=kind)
+        terms = method.objective().double()(images, captions, MATCHES, generator(7))
+        assert torch.allclose(terms.values["uniformity"], value)
+        gradient = torch.autograd.grad(terms.values["uniformity"], images.log_sigma, allow_unused=True)[0]
+        assert (gradient is None) == (kind == "means")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"likelihood": "exact"}, {"positives": "all"}, {"scale": 0.0}, {"samples": 0}, {"kl_weight": -1.0},
-        {"breadth_weight": -1.0}, {"covariance": "none", "likelihood": "overlap"},
+        {"uniformity": "sigma"}, {"likelihood": "exact"}, {"positives": "all"}, {"scale": 0.0}, {"samples": 0},
+        {"kl_weight": -1.0}, {"breadth_weight": -1.0}, {"covariance": "none", "likelihood": "overlap"},
         {"covariance": "none", "fit_weight": 1.0}, {"covariance": "none", "breadth_weight": 1.0},
         {"covariance": "full"}, {"sampels": 3},
     ],

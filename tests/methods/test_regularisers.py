@@ -2,13 +2,24 @@
 
 import math
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pcme import Gaussian
+from pcme.methods import regularisers
 from pcme.methods.likelihood import overlap_energy
-from pcme.methods.regularisers import breadth, effective_matches, kl_to_standard_normal, spread_fit, uniformity
+from pcme.methods.regularisers import (
+    breadth,
+    effective_matches,
+    expected_uniformity,
+    kl_to_standard_normal,
+    spread_fit,
+    uniformity,
+    uniformity_sum,
+)
+from tests.helpers import generator
 from tests.methods.batches import gaussians
 
 
@@ -33,6 +44,41 @@ def test_uniformity_against_a_loop_and_its_order():
     expected = math.log(sum(math.exp(-2 * float((x[i] - x[j]).square().sum())) for i, j in pairs) / len(pairs))
     assert math.isclose(float(uniformity(x)), expected, rel_tol=1e-9)
     assert float(uniformity(x)) < float(uniformity(x[:1].expand(6, 4).contiguous())) == 0.0
+
+
+def test_uniformity_of_many_points_is_that_of_few(monkeypatch):
+    x = gaussians(n=40, seed=5).mean.requires_grad_()
+    values = []
+    for few in (512, 8):
+        monkeypatch.setattr(regularisers, "FEW", few)
+        value = uniformity(x)
+        values.append((value, torch.autograd.grad(value, x)[0]))
+    assert torch.allclose(values[0][0], values[1][0])
+    assert torch.allclose(values[0][1], values[1][1])
+
+
+def test_the_printed_sum_against_a_loop():
+    x = gaussians(n=5, seed=4).mean
+    total = sum(math.exp(-2 * float((a - b).square().sum())) for a in x for b in x)
+    assert math.isclose(float(uniformity_sum(x)), total, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("isotropic", [False, True])
+def test_expected_uniformity_is_that_of_all_samples(isotropic):
+    """Monte Carlo: five standard errors of the mean over 20,000 draws of either item of a pair."""
+    items = gaussians(n=4, seed=6)
+    items = Gaussian(items.mean, items.log_sigma[:, :1] if isotropic else items.log_sigma)
+    draws = [items.sample(20_000, generator(seed)).x for seed in (1, 2)]
+    kernel = torch.exp(-2 * (draws[0][:, None] - draws[1][None]).square().sum(-1)).mean((0, 1))
+    error = float(kernel.std() / len(kernel) ** 0.5 / kernel.mean())
+    assert abs(float(expected_uniformity(items)) - math.log(float(kernel.mean()))) < 5 * error
+
+
+def test_expected_uniformity_reaches_sigma_and_means_do_not():
+    items = gaussians(n=4, seed=6)
+    log_sigma = items.log_sigma.clone().requires_grad_()
+    expected_uniformity(Gaussian(items.mean, log_sigma)).backward()
+    assert (log_sigma.grad < 0).all()  # wider items lie apart
 
 
 def test_the_fit_is_least_where_sigma_is_the_spread_of_the_matches():

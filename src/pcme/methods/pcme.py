@@ -23,13 +23,23 @@ from pcme.embedding import Embedding, Gaussian
 from pcme.methods import likelihood
 from pcme.methods.base import GaussianMethod, Method, SigmoidObjective, Terms, registry, require_gaussians
 from pcme.methods.pairs import PairLoss, Truth, positive_pairs
-from pcme.methods.regularisers import breadth, effective_matches, kl_to_standard_normal, spread_fit, uniformity
+from pcme.methods.regularisers import (
+    breadth,
+    effective_matches,
+    expected_uniformity,
+    kl_to_standard_normal,
+    spread_fit,
+    uniformity,
+    uniformity_sum,
+)
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores import create
 from pcme.scores.base import Score
 
 Likelihood = Literal["sampled", "analytic", "overlap"]
 WeightedPositives = Literal["diagonal", "matches", "matches-weighted"]
+Uniformity = Literal["expected", "samples", "sum", "means"]
+"""What §A.1 is applied to: the law of the samples, J samples (log of the mean, or the printed sum), or the means."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +54,13 @@ class _SoftContrastiveMethod(GaussianMethod):
     fit_weight: float = 0.0
     breadth_weight: float = 0.0
     sigma_squashed: bool = False
+    uniformity: Uniformity = "means"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("likelihood", self.likelihood, get_args(Likelihood))
         require_known("positives", self.positives, get_args(WeightedPositives))
+        require_known("uniformity", self.uniformity, get_args(Uniformity))
         require("scale", self.scale > 0, "above 0", self.scale)
         require("samples", self.samples >= 1, "at least 1", self.samples)
         if self.likelihood == "overlap" or self.fit_weight or self.breadth_weight:
@@ -149,8 +161,10 @@ class SoftContrastive(SigmoidObjective):
     def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
         """The terms match, kl, uniformity, fit and breadth, as far as they have a weight."""
         method, (target, weights) = self.method, positive_weights(matches, self.method.positives)
+        samples = self._samples(images, captions, generator)
         energy = _energy(images, captions) if method.likelihood == "overlap" or method.fit_weight else None
-        nll = self.pair_nll(images, captions, target, generator, energy)
+        compared = samples if method.likelihood == "sampled" else (images, captions)
+        nll = self.pair_nll(*compared, target, generator, energy)
         terms: dict[str, Callable[[], Float[Tensor, ""]]] = {}
         if energy is not None:
             terms["fit"] = lambda: spread_fit(energy, target)
@@ -159,9 +173,7 @@ class SoftContrastive(SigmoidObjective):
             terms["kl"] = lambda: kl_to_standard_normal(images) + kl_to_standard_normal(captions)
             if self.breadth is not None:
                 terms["breadth"] = lambda: self._breadth(images, captions, nll.detach(), target)
-        terms["uniformity"] = lambda: uniformity(
-            torch.cat([side.points().flatten(0, 1) for side in (images, captions)])
-        )
+        terms["uniformity"] = lambda: self._uniformity((images, captions), samples)
         return Terms.of(terms, **method.weights)
 
     def pair_nll(
@@ -187,6 +199,26 @@ class SoftContrastive(SigmoidObjective):
             samples=self.method.samples,
             generator=generator,
         )
+
+    def _samples(
+        self, images: Embedding, captions: Embedding, generator: torch.Generator
+    ) -> tuple[Embedding, Embedding]:
+        """Both sides as points, drawn once for all terms that need samples; as they are where none does."""
+        of_samples = self.method.uniformity_weight and self.method.uniformity in ("samples", "sum")
+        if self.method.likelihood != "sampled" and not of_samples:
+            return images, captions
+        drawn = [s.sample(self.method.samples, generator) if isinstance(s, Gaussian) else s for s in (images, captions)]
+        return drawn[0], drawn[1]
+
+    def _uniformity(
+        self, sides: tuple[Embedding, Embedding], samples: tuple[Embedding, Embedding]
+    ) -> Float[Tensor, ""]:
+        """§A.1 on the embeddings that are compared, or on the means alone."""
+        kind = self.method.uniformity
+        if kind == "expected" and all(isinstance(side, Gaussian) for side in sides):
+            return expected_uniformity(Gaussian.cat([side for side in sides if isinstance(side, Gaussian)]))
+        points = torch.cat([s.points().flatten(0, 1) for s in (samples if kind in ("samples", "sum") else sides)])
+        return uniformity_sum(points) if kind == "sum" else uniformity(points)
 
     def _breadth(
         self, images: Gaussian, captions: Gaussian, nll: Float[Tensor, "b b"], target: Bool[Tensor, "b b"]

@@ -11,7 +11,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pcme.embedding import Gaussian
+from pcme.kernels import overlap
 
+UNIFORMITY = 2.0
+"""t of §A.1."""
+FEW = 512
+"""Points whose distances are computed one by one."""
 BREADTH_SLOPE = 4.0
 """How the log odds of a match grow with mean log σ in `breadth`: any positive number would do, and this one spreads
 log σ by about one between a caption that fits everything and one that fits 1 %."""
@@ -29,13 +34,39 @@ def kl_to_standard_normal(items: Gaussian) -> Float[Tensor, ""]:
 
 
 def uniformity(points: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """log of the mean of exp(−2 ‖x − y‖²) over distinct pairs. Paper: §A.1.
+    """log of the mean of exp(−t ‖x − y‖²) over distinct pairs of points, t = 2. Paper: §A.1.
 
-    Differs: the paper sums over all pairs, an item with itself included; the authors' code takes the log of the mean
-    over 128 samples drawn with replacement. Here: all means of the batch.
+    Differs: the paper sums over all pairs (`uniformity_sum`); the authors' code takes 128 samples with replacement.
     """
-    squared = torch.pdist(points).square()
-    return torch.logsumexp(-2 * squared, 0) - math.log(len(squared))
+    squared = _squared_distances(points)
+    return torch.logsumexp(-UNIFORMITY * squared, 0) - math.log(len(squared))
+
+
+def uniformity_sum(points: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Σ exp(−t ‖x − y‖²) over all ordered pairs, a point with itself included: as §A.1 prints it."""
+    return len(points) + 2 * torch.exp(-UNIFORMITY * _squared_distances(points)).sum()
+
+
+def expected_uniformity(items: Gaussian) -> Float[Tensor, ""]:
+    """log of the mean of E exp(−t ‖z − z'‖²) over all ordered pairs of items: `uniformity` of J → ∞ samples each.
+
+    Two draws of one item are a pair as well, so the gradient reaches σ. Per dimension, with s = σ₁² + σ₂² and
+    s' = s + 1/2t, the expectation is exp(−Δ²/2s') / √(2t s'): the expected likelihood kernel of wider items.
+    """
+    wider = Gaussian(items.mean, 0.5 * (items.variance + 1 / (4 * UNIFORMITY)).log())
+    m, log_sum = overlap.terms(wider, wider)
+    log_expectation = -(m + log_sum + items.dim * math.log(2 * UNIFORMITY)) / 2
+    return torch.logsumexp(log_expectation.flatten(), 0) - math.log(log_expectation.numel())
+
+
+def _squared_distances(points: Float[Tensor, "n d"]) -> Float[Tensor, " pairs"]:
+    """Of distinct pairs; of many points, such as samples, by a matrix product."""
+    if len(points) <= FEW:
+        return torch.pdist(points).square()
+    square = points.square().sum(1)
+    squared = torch.addmm(square[:, None] + square, points, points.T, alpha=-2).clamp_min(0)
+    rows, columns = torch.triu_indices(len(points), len(points), 1, device=points.device)
+    return squared[rows, columns]
 
 
 def spread_fit(energy: Float[Tensor, "b c"], matches: Bool[Tensor, "b c"]) -> Float[Tensor, ""]:
