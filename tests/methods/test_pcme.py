@@ -49,6 +49,24 @@ def test_the_mean_only_loss_against_a_loop():
     assert "kl" not in terms.values
 
 
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        ("pcme", {"kl": 0.13, "uniformity": 0.03}),
+        ("pcme-isotropic", {"kl": 0.13, "uniformity": 0.03}),
+        ("pcme-mu", {}),
+        ("pcme-overlap", {"uniformity": 3.0, "fit": 3.0, "breadth": 2.0}),
+    ],
+)
+def test_the_default_weights(kind, weights):
+    assert {term: weight for term, weight in methods.create(kind).weights.items() if weight} == weights
+
+
+def test_the_authors_method_passes_its_parameters_on():
+    method = methods.create("pcme-authors", likelihood="analytic", samples=3, scale=2.0, shift=1.0).objective().method
+    assert (method.likelihood, method.samples, method.scale, method.shift) == ("analytic", 3, 2.0, 1.0)
+
+
 @pytest.mark.parametrize("likelihood", ["sampled", "analytic"])
 def test_uniformity_is_of_the_means_the_samples_that_are_compared_or_their_law(likelihood):
     images, captions = gaussians(seed=1), gaussians(seed=2)
