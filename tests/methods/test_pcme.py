@@ -109,8 +109,3 @@ def test_breadth_reaches_sigma_and_nothing_else_of_the_items():
     on_mean, on_sigma = torch.autograd.grad(term, (images.mean, images.log_sigma), allow_unused=True)
     assert on_mean is None
     assert float(on_sigma.abs().sum()) > 0
-
-
-def test_the_weights_are_those_of_the_settings():
-    assert methods.create("pcme").weights == {"kl": 0.13, "uniformity": 0.03, "fit": 0.0, "breadth": 0.0}
-    assert methods.create("pcme-overlap").weights == {"kl": 0.0, "uniformity": 3.0, "fit": 3.0, "breadth": 2.0}
