@@ -12,13 +12,13 @@ from tests.helpers import generator
 from tests.methods.batches import MATCHES, gaussians, points
 
 
-def overlap_probability(images, i, captions, j):
+def overlap_probability(images, i, captions, j, shift=-15):
     total = 0.0
     numbers = (images.mean[i], images.log_sigma[i], captions.mean[j], captions.log_sigma[j])
     for m1, s1, m2, s2 in zip(*(x.tolist() for x in numbers), strict=True):
         v = math.exp(2 * s1) + math.exp(2 * s2)
         total += (m1 - m2) ** 2 / v + math.log(v)
-    return 1 / (1 + math.exp(-(-15 - 10 * total / (2 * images.dim))))
+    return 1 / (1 + math.exp(-(shift - 10 * total / (2 * images.dim))))
 
 
 @pytest.mark.parametrize("positives", ["diagonal", "matches", "matches-weighted"])
@@ -98,6 +98,21 @@ def test_uniformity_is_of_the_means_the_samples_that_are_compared_or_their_law(l
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         methods.create("pcme", **wrong).heads(8)
+
+
+def test_breadth_against_a_loop():
+    """Cross entropy of the share of items that an item could be, by the perplexity of its row, with its width."""
+    images, captions = gaussians(seed=1), gaussians(seed=2)
+    objective = methods.create("pcme-overlap", shift=20.0).objective().double()
+    term = objective(images, captions, MATCHES, generator()).values["breadth"]
+    p = [[overlap_probability(images, i, captions, j, shift=20) for j in range(5)] for i in range(5)]
+    total = 0.0
+    for items, rows in ((images, p), (captions, list(zip(*p, strict=True)))):
+        for width, row in zip(items.log_sigma.mean(1).tolist(), rows, strict=True):
+            share = math.exp(-sum(x / sum(row) * math.log(x / sum(row)) for x in row)) / 5
+            wide = 1 / (1 + math.exp(2 - 4 * (width + 2.4)))
+            total -= (share * math.log(wide) + (1 - share) * math.log(1 - wide)) / 5
+    assert math.isclose(term.item(), total, rel_tol=1e-5)
 
 
 def test_breadth_reaches_sigma_and_nothing_else_of_the_items():
