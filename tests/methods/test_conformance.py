@@ -149,3 +149,20 @@ def test_its_state_goes_on_where_it_was(name):
     assert all(isinstance(value, float) for value in resumed.report().values())
     left, right = (o(*items, MATCHES, generator(2)).total for o in (straight, resumed))
     assert torch.equal(left, right)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [
+        ("pcme", {"scale": 0.5, "samples": 1, "kl_weight": 0}),
+        ("hib", {"scale": 0.5, "samples": 1}),
+        ("pcme++", {"scale": 0.5, "smoothing": 0, "mixing": 0, "mixing_alpha": 0.5}),
+        ("pcme++", {"mixing": 1, "smoothing": 0.49}),
+        ("pvse", {"embeddings": 1, "margin": 0.5, "warm_start": 0}),
+        ("vse++", {"margin": 0.01, "warm_start": 0.99}),
+    ],
+)
+def test_parameters_at_their_limits_are_taken(kind, params):
+    method = methods.create(kind, **params)
+    method.objective()
+    assert params.items() <= dataclasses.asdict(method).items()
