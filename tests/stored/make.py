@@ -158,12 +158,10 @@ def figures(files, tmp):
 
 
 def write(path, value, indent=None):
-    """As JSON, floats to the last bit."""
     path.write_text(json.dumps(value, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main():
-    """Make them all, unless they are there."""
     if opened.FILES.exists():
         sys.exit(f"{opened.FILES} is there: stored files are not made anew")
     place = Path(tempfile.gettempdir()) / "pcme-stored"  # an index remembers where its model was
