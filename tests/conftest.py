@@ -6,7 +6,6 @@ the reason in the commit. Hypothesis is derandomised for the same reason: a red 
 """
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("pcme", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,7 +20,7 @@ def _own_cache(tmp_path_factory):
         yield
 
 
-SMALL = {"methods", "model", "nn", "recipes", "training"}
+SMALL = {"docs", "methods", "model", "nn", "recipes", "reproduce", "stored", "training"}
 """Folders whose tests have networks so small that threads only wait for each other."""
 
 
@@ -33,11 +32,10 @@ def _small_networks(request):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """One thread for torch, then as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    from tests import helpers
+
+    with helpers.one_thread():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +52,8 @@ def points_run(tmp_path_factory):
 
 def _trained(recipe, folder):
     from pcme.training import train
-    from tests import models
+    from tests import helpers, models
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    train(getattr(models, recipe), folder, workers=0)
-    torch.set_num_threads(before)
+    with helpers.one_thread():
+        train(getattr(models, recipe), folder, workers=0)
     return folder

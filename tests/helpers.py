@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,17 @@ unless_annotations_are_enforced = pytest.mark.skipif(
     any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path),
     reason="beartype objects to the wrong type before the code under test can",
 )
+
+
+@contextmanager
+def one_thread():
+    """Small networks are no faster with two threads, and sums keep their order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def generator(seed=0):

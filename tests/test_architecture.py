@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -60,13 +60,8 @@ FORBIDDEN = {"matplotlib", "open_clip", "pickle", "timm", "torchvision", "transf
 PERMITTED = {("model.authors.vocabulary", "pickle"), ("plots.style", "matplotlib")}
 
 # Draw from a hidden global stream unless they are given a generator.
-TORCH_SAMPLERS = {
-    f"torch.{name}"
-    for name in (
-        "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
-        "randint_like", "randn", "randn_like", "randperm",
-    )
-}  # fmt: skip
+SAMPLERS = "bernoulli multinomial normal poisson rand rand_like randint randint_like randn randn_like randperm"
+TORCH_SAMPLERS = {f"torch.{name}" for name in SAMPLERS.split()}
 TENSOR_SAMPLERS = {
     "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_",
     "random_", "uniform_",
@@ -134,7 +129,6 @@ def upward_imports(name: str, source: str) -> Iterator[str]:
 
 
 def index_steps(name: str, source: str) -> Iterator[str]:
-    """Imports inside the index that point to a later step, or modules that have none."""
     for line, dotted in imported(source) if name.partition(".")[0] == "index" else ():
         target = own_module(dotted) or ""
         steps = [
@@ -230,15 +224,7 @@ def _draws_globally(call: ast.Call, meaning: dict[str, str]) -> str | None:
     return None
 
 
-Rule = Callable[[str, str], Iterator[str]]
-RULES: list[Rule] = [
-    unlisted,
-    upward_imports,
-    index_steps,
-    forbidden_imports,
-    third_party_at_the_bottom,
-    global_randomness,
-]
+RULES = (unlisted, upward_imports, index_steps, forbidden_imports, third_party_at_the_bottom, global_randomness)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -247,17 +233,10 @@ def test_the_package_keeps_the_rule(rule):
     assert not violations, "\n".join(violations)
 
 
-def test_no_two_modules_of_a_package_import_each_other():
+def test_no_two_modules_of_a_package_import_each_other_and_a_cycle_is_seen():
     assert package_cycles(MODULES) == []
-
-
-def test_a_cycle_is_seen():
-    sources = {
-        "scores": "",
-        "scores.base": "from pcme.scores import plans",
-        "scores.plans": "from pcme.scores.base import Score",
-    }
-    assert package_cycles(sources) != []
+    cycle = {"scores.base": "from pcme.scores import plans", "scores.plans": "from pcme.scores.base import Score"}
+    assert package_cycles(cycle) != []
 
 
 def test_the_table_names_only_modules_that_exist():
@@ -272,7 +251,6 @@ def test_the_table_names_only_modules_that_exist():
         (unlisted, "helpers", ""),
         (unlisted, "new.module", ""),
         (upward_imports, "embedding", "from pcme import scores"),
-        (upward_imports, "embedding", "import pcme"),
         (upward_imports, "embedding", "from pcme import Gaussian"),
         (upward_imports, "embedding", "from pcme.retrieval.matches import Matches"),
         (upward_imports, "embedding", "from . import errors"),
@@ -285,13 +263,11 @@ def test_the_table_names_only_modules_that_exist():
         (index_steps, "index.novelty", "from pcme.index.rows import Rows"),
         (forbidden_imports, "showcase.demo", "def f():\n    from matplotlib import pyplot"),
         (forbidden_imports, "embedding", "import pickle"),
-        (forbidden_imports, "embedding", "import torchvision.ops"),
         (third_party_at_the_bottom, "core.registry", "import numpy"),
         (third_party_at_the_bottom, "errors", "from torch import Tensor"),
         (global_randomness, "m", "import random"),
         (global_randomness, "m", "from random import shuffle"),
         (global_randomness, "m", "import torch\ntorch.manual_seed(0)"),
-        (global_randomness, "m", "import torch\ntorch.cuda.manual_seed_all(0)"),
         (global_randomness, "m", "from torch import manual_seed\nmanual_seed(0)"),
         (global_randomness, "m", "import torch\ntorch.randn(3)"),
         (global_randomness, "m", "import torch as t\nt.randn(3)"),
@@ -300,7 +276,6 @@ def test_the_table_names_only_modules_that_exist():
         (global_randomness, "m", "x.uniform_(0, 1)"),
         (global_randomness, "m", "normal.rsample()"),
         (global_randomness, "m", "import numpy as np\nnp.random.rand(3)"),
-        (global_randomness, "m", "import numpy as np\nnp.random.seed(3)"),
         (global_randomness, "m", "from numpy.random import normal\nnormal()"),
         (global_randomness, "m", "from numpy import random as r\nr.normal()"),
         (global_randomness, "m", "import numpy as np\nnp.random.default_rng()"),
@@ -357,8 +332,5 @@ def test_tensors_and_arrays_are_annotated_with_their_shapes():
     counts = [shaped_and_bare(source) for name, source in MODULES.items() if name not in COMPILED]
     shaped, bare = map(sum, zip(*counts, strict=True))
     assert shaped / (shaped + bare) >= 0.95
-
-
-def test_shapes_are_counted():
     source = 'def f(x: Float[Tensor, "n"], y: np.ndarray | None) -> tuple[Tensor, Int[np.ndarray, "n"]]: ...'
     assert shaped_and_bare(source) == (2, 2)

@@ -13,12 +13,10 @@ import pcme
 STUB = Path(pcme.__file__).with_suffix(".pyi")
 
 
-def test_the_public_names_are_few_sorted_listed_and_resolve():
+def test_the_public_names_are_few_sorted_and_listed():
     assert pcme.__all__ == sorted(set(pcme.__all__))
     assert len(pcme.__all__) <= 16
     assert set(pcme.__all__) <= set(dir(pcme))
-    for name in pcme.__all__:
-        assert getattr(pcme, name) is not None
 
 
 def test_the_stub_names_the_same_objects():

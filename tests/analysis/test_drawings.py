@@ -84,11 +84,7 @@ def test_a_metric_that_is_the_same_in_all_bins_and_an_expected_number_of_0_are_d
 class Counts(Result):
     def numbers(self):
         name = "how many captions there are for each image of the split, on average"
-        return (
-            Number("images", 24, "more is better"),
-            Number(name, 5.0, "1: one each", 4.0, 6.0),
-            Number("nothing", math.nan, ""),
-        )
+        return (Number("images", 24, ""), Number(name, 5.0, "", 4.0, 6.0), Number("nothing", math.nan, ""))
 
 
 class Counting(Analysis[Counts]):

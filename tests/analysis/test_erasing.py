@@ -46,12 +46,7 @@ def test_deleting_is_nested():
 
 
 def test_vectors_on_both_sides_leave_nothing_to_spoil():
-    whole = world()
-
-    def of(**vectors):
-        return Subject(untrained(), lambda: replace(whole, **vectors), lambda _: None)
-
-    images, captions = [0] * len(whole.images), [0] * len(whole.captions)
-    assert ErasingAnalysis().obstacle(of(image_vectors=images)) is None
-    both = of(image_vectors=images, caption_vectors=captions)
-    assert "given as vectors" in ErasingAnalysis().obstacle(both)
+    images = replace(world(), image_vectors=[0] * len(world().images))
+    both = replace(images, caption_vectors=[0] * len(world().captions))
+    assert ErasingAnalysis().obstacle(Subject(untrained(), lambda: images, lambda _: None)) is None
+    assert "given as vectors" in ErasingAnalysis().obstacle(Subject(untrained(), lambda: both, lambda _: None))

@@ -18,7 +18,6 @@ def test_a_cover_is_the_share_of_samples_within():
     drawn = inner.sample(100_000, torch.Generator().manual_seed(2)).x[0]
     within = ((drawn - outer.mean).abs() <= 1.96 * outer.sigma).double().mean()
     assert cover(inner, outer).item() == pytest.approx(within.item(), abs=5e-3)
-
     assert cover(outer, outer).item() == pytest.approx(0.95)
 
 

@@ -19,7 +19,6 @@ def test_groups_are_equally_wide_in_log_count():
     assert matches == pytest.approx([1, (11 * 5 + 100 * 6 + 50 * 2) / 13])
     assert middle == pytest.approx([np.median(values[:5]), np.median(values[5:])])
     assert (np.diff([low, middle, high], axis=0) >= 0).all()
-
     few, *_ = grouped(np.array([1] * 4 + [1000] * 5), np.arange(9.0), 3)
     assert few.tolist() == [1000]
 
@@ -36,15 +35,11 @@ def test_figures_are_of_all_captions_and_points_of_some():
     assert found.factor.value == pytest.approx(off)
 
 
-def test_a_model_without_sigma_still_expects_and_one_without_probability_cannot():
+def test_without_sigma_it_still_expects_and_without_probability_or_different_counts_it_cannot():
     found = TruthAnalysis().compute(subject(MEANS_ONLY))
     assert (found.width, len(found.numbers())) == (None, 2)
     assert "match probability" in TruthAnalysis().obstacle(subject(NO_PROBABILITY))
-
-
-def test_where_all_captions_fit_as_many_there_is_nothing_to_compare():
     whole = world()
-    owner = whole.caption_image
-    alone = replace(whole, facts=np.arange(len(whole.images))[:, None], said=owner[:, None])
+    alone = replace(whole, facts=np.arange(len(whole.images))[:, None], said=whole.caption_image[:, None])
     of = Subject(untrained(), lambda: alone, lambda _: None)
     assert "each matches 1" in TruthAnalysis().obstacle(of)

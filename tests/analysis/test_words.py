@@ -28,6 +28,8 @@ def test_bins_hold_the_captions_of_their_items():
     assert [one.captions for one in captions.bins] == [40, 40, 40]
     assert [one.captions for one in images.bins] == [40, 40, 40]  # 8 images of 5 captions each
     assert sorted(one.width for one in captions.bins) == [one.width for one in captions.bins]
+    with pytest.raises(DataError, match="--set bins"):  # more than there are images
+        WordsAnalysis(bins=25).compute(of)
 
 
 def test_lift_is_how_much_more_often_a_word_stands_in_its_bin():
@@ -53,8 +55,3 @@ def test_places_are_mean_shares_of_narrower_items():
     assert side.narrowest[0].place <= side.narrowest[-1].place <= side.widest[0].place
     frequent = WordsAnalysis(least=60).compute(of).sides[1]
     assert min(word.captions for word in (*frequent.narrowest, *frequent.widest)) >= 60
-
-
-def test_more_bins_than_images_are_refused():
-    with pytest.raises(DataError, match="--set bins"):
-        WordsAnalysis(bins=25).compute(subject())

@@ -16,7 +16,7 @@ def folders(tmp_path_factory):
     return [untrained(base / f"run{seed}", seed=seed) for seed in range(3)]
 
 
-def test_people_get_a_table_that_is_not_cut(folders):
+def test_people_get_a_table_that_is_not_cut_and_tells_folders_of_one_name_apart(folders, tmp_path):
     text = printed("compare", *folders, width=80)
     lines = [line.split() for line in text.splitlines()]
     assert lines[1][-2:] == ["p", "(Holm)"]
@@ -26,9 +26,6 @@ def test_people_get_a_table_that_is_not_cut(folders):
         assert 0 < float(line[-1]) <= 1
         assert float(line[3].strip("[,")) <= float(line[2]) <= float(line[4].strip("]"))
     assert "nothing of other trainings" in " ".join(text.split())
-
-
-def test_runs_whose_folders_have_one_name_are_told_apart(folders, tmp_path):
     other = copied(folders[1], tmp_path / "run0")
     assert printed("compare", folders[0], other, width=300).count(str(other)) == 2
 

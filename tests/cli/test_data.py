@@ -45,17 +45,10 @@ def bad(tmp_path):
     return tmp_path
 
 
-BAD = dict.fromkeys(
-    (
-        "image-missing", "image-empty", "image-truncated", "image-unreadable", "image-too-large",
-        "image-wrong-extension", "caption-empty", "caption-too-long", "caption-not-utf8",
-    ),
-    1,
+BAD = (
+    "image-missing", "image-empty", "image-truncated", "image-unreadable", "image-too-large",
+    "image-wrong-extension", "caption-empty", "caption-too-long", "caption-not-utf8",
 )  # fmt: skip
-
-
-def counts(report):
-    return {kind: entry["count"] for kind, entry in report["problems"].items()}
 
 
 def test_list_names_every_dataset_and_its_layout():
@@ -78,7 +71,7 @@ def test_check_of_a_sound_folder(good):
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_check_names_everything_that_is_wrong_and_goes_on(bad, workers):
     report = record("data", "check", bad, "--workers", workers)
-    assert counts(report) == BAD
+    assert {kind: entry["count"] for kind, entry in report["problems"].items()} == dict.fromkeys(BAD, 1)
     (split,) = report["splits"]
     assert split["decoded"] == 5  # three good ones, the disguised one and the CMYK one
     named = report["problems"]["image-too-large"]["items"][0]
@@ -92,13 +85,16 @@ def test_check_in_words_names_them_too(bad):
     assert "run without --strict" in refused("data", "check", bad, "--strict")
 
 
-def test_preview_writes_a_sheet_of_every_split(good, tmp_path):
+def test_preview_writes_a_sheet_of_every_split_or_refuses_its_file(good, tmp_path):
     out = tmp_path / "out" / "sheet.png"
     out.parent.mkdir()
     assert record("data", "preview", good, "--out", out)["splits"] == ["train", "test"]
     with Image.open(out) as sheet:
         assert sheet.format == "PNG"
         assert sheet.height > 400  # two bands
+    for wrong, message in (("sheet.txt", "Use .png"), ("nowhere/sheet.png", "cannot be written")):
+        assert message in refused("data", "preview", good, "--out", tmp_path / wrong)
+        assert not (tmp_path / wrong).exists()
 
 
 def test_preview_shows_what_it_cannot_decode(bad, tmp_path):
@@ -106,12 +102,6 @@ def test_preview_shows_what_it_cannot_decode(bad, tmp_path):
     assert done.exit_code == 0
     assert "image-truncated: 1" in done.stderr
     assert "wrote" in done.stdout
-
-
-@pytest.mark.parametrize(("out", "message"), [("sheet.txt", "Use .png"), ("nowhere/sheet.png", "cannot be written")])
-def test_preview_refuses_a_file_that_cannot_be(good, tmp_path, out, message):
-    assert message in refused("data", "preview", good, "--out", tmp_path / out)
-    assert not (tmp_path / out).exists()
 
 
 def test_a_name_finds_its_folder_below_pcme_data(monkeypatch, good):

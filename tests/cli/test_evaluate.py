@@ -39,13 +39,10 @@ def test_all_scores_are_a_line_each_on_a_narrow_terminal(run_folder):
     assert "csd_prob: this model has not learned its scale" in done.stderr
 
 
-def test_values_of_every_query_are_written(run_folder, tmp_path):
+def test_values_of_every_query_are_written_or_refused_before_the_work(run_folder, tmp_path, monkeypatch):
     text = printed("evaluate", run_folder, "--out", tmp_path / "values")
     assert f"wrote {tmp_path / 'values'}" in "".join(text.split("\n"))
     assert len(Evaluation.load(tmp_path / "values" / "overlap.npz").t2i.values["recall@1"]) == 48
-
-
-def test_an_impossible_folder_is_said_before_the_work(run_folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("pcme.evaluation.evaluate", lambda *_, **__: pytest.fail("evaluated"))
     assert "cannot be the results' folder" in refused("evaluate", run_folder, "--out", tmp_path / "file")

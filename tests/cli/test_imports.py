@@ -40,8 +40,11 @@ def test_a_wrong_file_is_a_message_and_nothing_is_written(checkpoint, tmp_path):
     assert not (tmp_path / "ours").exists()
 
 
-def test_an_empty_folder_is_used_and_one_with_files_is_not(checkpoint, tmp_path):
+def test_an_empty_folder_is_used_and_one_with_files_or_without_a_name_is_not(checkpoint, tmp_path, monkeypatch):
     (tmp_path / "ours").mkdir()
+    monkeypatch.chdir(tmp_path / "ours")
+    assert "--out: must name a new folder" in refused("import-checkpoint", checkpoint, "--out", "")
+    assert not list((tmp_path / "ours").iterdir())
     printed("import-checkpoint", checkpoint, "--out", tmp_path / "ours")
     before = (tmp_path / "ours" / "weights.safetensors").read_bytes()
     torch.save(theirs.checkpoint(seed=1), checkpoint)
@@ -51,10 +54,3 @@ def test_an_empty_folder_is_used_and_one_with_files_is_not(checkpoint, tmp_path)
     (tmp_path / "notes" / "a.txt").write_text("mine")
     message = refused("import-checkpoint", checkpoint, "--out", tmp_path / "notes")
     assert "must be new or empty, got a.txt" in message
-
-
-def test_an_empty_name_is_not_the_folder_one_stands_in(checkpoint, tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    assert "--out: must name a new folder" in refused("import-checkpoint", checkpoint, "--out", "")
-    assert not list((tmp_path / "here").iterdir())

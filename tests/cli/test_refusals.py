@@ -8,6 +8,9 @@ from pcme import SearchIndex
 from tests.helpers import refused
 
 MISTAKES = {
+    "lst": "No such command 'lst'",
+    "list scors": "scors",
+    "version --jsn": "No such option: --jsn",
     "analyze {run} bin": 'Did you mean "bins"',
     "analyze {run} bins --split nowhere": 'no split "nowhere"',
     "analyze {run} bins --set bins=x": "bins: must be a whole number",
@@ -52,7 +55,6 @@ MISTAKES = {
     "index tune {index}": "got 1 items",
     "report nothing-here": "not a model",
     "report {run} --split tset": "tset",
-    "report {run} --out {tmp}": "cannot be written, got a folder",
     "reproduce table9": 'unknown experiment "table9"',
     "reproduce table3": "pcme reproduce table3 --data coco",
     "reproduce table2 --data flickr": "aviary, cub, coco",

@@ -16,12 +16,8 @@ VALUES = {
 
 
 def run_at(step, steps):
-    return SimpleNamespace(
-        recipe=SimpleNamespace(name="tiny"),
-        total_steps=steps,
-        position=SimpleNamespace(total=step),
-        problems=Problems(),
-    )
+    recipe, position = SimpleNamespace(name="tiny"), SimpleNamespace(total=step)
+    return SimpleNamespace(recipe=recipe, total_steps=steps, position=position, problems=Problems())
 
 
 @pytest.mark.parametrize("width", [70, 80, 200])

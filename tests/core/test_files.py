@@ -60,8 +60,7 @@ def test_leftovers_are_cleaned_and_nothing_else(tmp_path):
     assert names(tmp_path)[1:] == [".mine", "a.txt"]
 
 
-def test_others_may_read_what_was_written(tmp_path):
-    """As with any file: whom the umask lets."""
+def test_others_may_read_what_was_written_as_the_umask_lets(tmp_path):
     before = os.umask(0o022)
     try:
         files.write_text(tmp_path / "a", "")
@@ -70,12 +69,9 @@ def test_others_may_read_what_was_written(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path):
+def test_a_folder_is_made_with_those_above_it_or_refused(tmp_path):
     assert files.ensure_folder(tmp_path / "a" / "b", "the run's folder").is_dir()
     assert files.ensure_folder(str(tmp_path / "a"), "the run's folder") == tmp_path / "a"
-
-
-def test_what_cannot_be_a_folder_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ConfigError, match=r"cannot be the run's folder: .* Give another"):

@@ -30,16 +30,6 @@ def pcme(*args, path=(), **variables):
     )  # fmt: skip
 
 
-def installed(folder, module, code):
-    """Make a folder hold an installed distribution "owner" with one plugin module."""
-    about = folder / "owner-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: owner\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[pcme.plugins]\nsomething = {module}\n")
-    (folder / f"{module}.py").write_text(code)
-    return folder
-
-
 def test_a_file_and_a_module_are_loaded_and_listed_with_their_origin(tmp_path):
     loose = tmp_path / "loose.py"
     loose.write_text(SCORE.format(name="from_a_file"))
@@ -58,7 +48,12 @@ def test_a_file_and_a_module_are_loaded_and_listed_with_their_origin(tmp_path):
     [("import nothing_like_it", "nothing_like_it"), (SCORE.format(name="mean"), "already registered")],
 )
 def test_an_installed_plugin_that_fails_names_its_distribution(tmp_path, code, fault):
-    done = pcme("list", "scores", path=[installed(tmp_path, "broken", code)])
+    about = tmp_path / "owner-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: owner\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pcme.plugins]\nsomething = broken\n")
+    (tmp_path / "broken.py").write_text(code)
+    done = pcme("list", "scores", path=[tmp_path])
     assert done.returncode == 2
     assert all(word in done.stderr for word in ("something", "owner", fault))
 

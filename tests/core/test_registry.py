@@ -78,9 +78,6 @@ def test_an_unknown_name_suggests_the_nearest_and_lists_all(animals, name, hint)
         animals.create(name)
     suggestion = f' Did you mean "{hint}"?' if hint else ""
     assert str(caught.value) == f'unknown animal "{name}".{suggestion} Known animals: cod, swift.'
-
-
-def test_an_empty_registry_says_so():
     with pytest.raises(ConfigError, match=r"Known analyses: none\.$"):
         Registry[object]("analysis").get("bins")
 
@@ -88,17 +85,13 @@ def test_an_empty_registry_says_so():
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        (
-            "swift",
-            {"wing": 3},
-            '"wing" is not a field of animal "swift". Did you mean "wings"? Fields: wings, song, colours.',
-        ),
-        ("swift", {"weight": 3.0}, '"weight" is not a field of animal "swift". Fields: wings, song, colours.'),
-        ("stone", {"size": 1}, '"size" is not a field of animal "stone". It has no fields.'),
+        ("swift", {"wing": 3}, '"wing" NO "swift". Did you mean "wings"? Fields: wings, song, colours.'),
+        ("swift", {"weight": 3.0}, '"weight" NO "swift". Fields: wings, song, colours.'),
+        ("stone", {"size": 1}, '"size" NO "stone". It has no fields.'),
         ("cod", {}, 'animal "cod" needs fins. Fields: fins.'),
     ],
 )
-def test_a_wrong_or_missing_field_is_named_with_all(animals, name, fields, message):
+def test_a_wrong_or_missing_field_is_named_with_all_and_a_wrong_value_by_its_class(animals, name, fields, message):
     @animals.register("stone")
     @dataclass(frozen=True)
     class Stone:
@@ -107,9 +100,6 @@ def test_a_wrong_or_missing_field_is_named_with_all(animals, name, fields, messa
     assert animals.create("stone") == Stone()
     with pytest.raises(ConfigError) as caught:
         animals.create(name, **fields)
-    assert str(caught.value) == message
-
-
-def test_errors_about_values_are_the_classes_own(animals):
+    assert str(caught.value) == message.replace("NO", "is not a field of animal")
     with pytest.raises(ValueError, match="must not be negative"):
         animals.create("swift", wings=-1)

@@ -1,6 +1,5 @@
 """The folder in which the documentation's commands run: a tiny model, photographs, vectors."""
 
-import csv
 import shutil
 import sys
 from dataclasses import fields
@@ -13,19 +12,14 @@ from pcme.core import plugins
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.layout import registry as datasets
 from pcme.nn.backbone import caption_backbones, image_backbones
-from tests.stored.opened import FILES, one_thread
+from tests.stored.opened import FILES
 
 REGISTRIES = (scores.registry, methods.registry, analysis.registry, datasets, image_backbones, caption_backbones)
 
 SMALL = {
-    "pixels": 16,
-    "captions_per_image": 4,
-    "train_species": 24,
-    "val_species": 12,
-    "val_images": 4,
-    "test_species": 9,
-    "test_images": 5,
-}
+    "pixels": 16, "captions_per_image": 4, "train_species": 24,
+    "val_species": 12, "val_images": 4, "test_species": 9, "test_images": 5,
+}  # fmt: skip
 PLACES = ("Oslo", "Bergen", "Narvik")
 
 
@@ -34,13 +28,6 @@ def _small_aviary(monkeypatch):
     """Aviary without parameters is a small one here."""
     small = tuple(SMALL.get(field.name, field.default) for field in fields(Aviary))
     monkeypatch.setattr(Aviary.__init__, "__defaults__", small)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Networks this small are no faster with two."""
-    with one_thread():
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -85,16 +72,12 @@ def write_vectors(folder):
 def write_photos(folder):
     """Drawn birds as PNG files with captions beside them, and a table of metadata."""
     split = Aviary(pixels=32, test_species=12, test_images=1, captions_per_image=2).load("test")
-    photos = folder / "photos"
+    photos, rows = folder / "photos", ["id,year,place"]
     photos.mkdir()
-    rows = []
     for number in range(len(split.images)):
         split.images.load(number).save(photos / f"{number:02d}.png")
         captions = split.captions[2 * number : 2 * number + 2]
         (photos / f"{number:02d}.txt").write_text("\n".join(captions) + "\n")
-        rows.append({"id": f"{number:02d}.png", "year": 1999 + number, "place": PLACES[number % 3]})
-    with (folder / "photos.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+        rows.append(f"{number:02d}.png,{1999 + number},{PLACES[number % 3]}")
+    (folder / "photos.csv").write_text("\n".join(rows) + "\n")
     split.images.load(0).save(folder / "photo.jpg")

@@ -63,8 +63,8 @@ def api_page():
     rows = [f"| `pcme.{name}` | {summary(getattr(pcme, name))} |" for name in sorted(pcme.__all__)]
     table = "\n".join(["| name | meaning |", "|---|---|", *rows])
     parts = [f"# Python\n\n{HEAD}\n\n`import pcme` gives {len(rows)} names.\n\n{table}\n"]
-    classes = {name: getattr(pcme, name) for name in sorted(pcme.__all__)}
-    for name, cls in classes.items():
+    for name in sorted(pcme.__all__):
+        cls = getattr(pcme, name)
         if inspect.isclass(cls) and not issubclass(cls, Exception):
             parts.append(f"## pcme.{name}\n\n{summary(cls)}\n\n{members(cls)}")
     return "\n".join(parts)

@@ -10,12 +10,12 @@ import tomllib
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from bench.__main__ import PARTS
 from pcme.cli import app
 from tests.docs.pages import PAGES, ROOT, blocks, inline, name
 from tests.docs.shortened import CHECKED, PARSED, REDUCED
+from tests.helpers import call
 
 LANGUAGES = {"python", "sh", "bash", "console", "text", "toml", "json", ""}
 WITH_CODE = [page for page in PAGES if any(b.language in ("python", "sh") for b in blocks(page))]
@@ -69,8 +69,7 @@ def run(words, where):
         return ""
     if line in REDUCED:
         words = shlex.split(REDUCED[line][0])
-    plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": "100"})
-    done = plain.invoke(app, words[1:])
+    done = call(*words[1:])
     assert done.exit_code == 0, f"{where}: {line}\n{done.output}"
     return done.stdout
 
@@ -80,12 +79,8 @@ def parse(words):
     command, context, rest = typer.main.get_command(app), None, words[1:]
     while hasattr(command, "commands"):
         context = command.make_context(command.name, list(rest), parent=context)
-        _, command, rest = command.resolve_command(context, rest[len(rest) - len(unread(context)) :])
+        _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
     command.make_context(command.name, list(rest), parent=context)
-
-
-def unread(context):
-    return [*context._protected_args, *context.args]
 
 
 def check_make(words, where):

@@ -32,10 +32,8 @@ def test_a_run_is_judged_on_its_test_split_by_its_own_score(tmp_path):
 
 def test_several_scores_on_another_split_are_saved_with_intervals(tmp_path):
     report = evaluate(untrained(tmp_path / "run"), split="val", scores="mean,w2")
-    assert [(result.score, result.dataset) for result in report.results] == [
-        ("mean", "aviary/val"),
-        ("w2", "aviary/val"),
-    ]
+    about = [(result.score, result.dataset) for result in report.results]
+    assert about == [("mean", "aviary/val"), ("w2", "aviary/val")]
     assert len({result.digest for result in report.results}) == 1
     report.save(tmp_path / "out")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())

@@ -39,7 +39,7 @@ def test_images_that_were_held_back_are_a_split(tmp_path):
         load_split(recipe, "test", data_root=root)
 
 
-def test_data_is_looked_for_where_the_user_says(tmp_path, monkeypatch):
+def test_data_is_looked_for_where_the_user_says_and_its_fields_hold_wherever_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv("PCME_DATA", raising=False)
     recipe = recipes.get("cub")
     with pytest.raises(ConfigError, match="PCME_DATA is not set"):
@@ -49,11 +49,7 @@ def test_data_is_looked_for_where_the_user_says(tmp_path, monkeypatch):
     (tmp_path / "cub").mkdir()
     monkeypatch.setenv("PCME_DATA", str(tmp_path))
     assert find_dataset(recipe).root == tmp_path / "cub"
-
-
-def test_fields_of_the_data_hold_wherever_its_folder_is_found(tmp_path, monkeypatch):
     own_folder(tmp_path / "table")
-    monkeypatch.setenv("PCME_DATA", str(tmp_path))
     recipe = recipes.get("own").changed(["data.kind=table", "data.match=class"])
     assert find_dataset(recipe).match == "class"
     with pytest.raises(ConfigError, match='"mach" is not a field'):

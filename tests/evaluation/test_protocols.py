@@ -43,15 +43,17 @@ def test_what_coco_cannot_be_judged_by_is_said():
     assert re.search("7 usable images.*5,000", notes[1])
 
 
-def test_one_truth_has_one_digest_and_others_have_others():
+def test_an_empty_split_is_an_error():
+    with pytest.raises(DataError, match=r"toy/test.* 0 usable images"):
+        protocol(toy().subset(np.zeros(10, bool)))
+
+
+def test_one_truth_has_one_digest_and_labels_have_their_own():
     splits = (toy(), toy(labels=0), toy(seed=3, classes=2).matching_class(), toy(11))
     digests = [protocol(split).digest for split in splits]
     assert digests[0] == digests[1], "labels change no right answer"
     assert len(set(digests)) == 3
-
-
-def test_labels_have_a_digest_of_their_own():
-    dataset = toy()
+    dataset = splits[0]
     fewer = dataset.labels.values.copy()
     fewer[0] = 1 - fewer[0]
     other = replace(dataset, labels=NamedValues(fewer, dataset.labels.names))
@@ -59,8 +61,3 @@ def test_labels_have_a_digest_of_their_own():
     assert len({protocol(each).labels for each in (dataset, toy(), other)}) == 2
     as_marks = NamedValues(dataset.labels.values.astype(bool), dataset.labels.names)
     assert protocol(replace(dataset, labels=as_marks)).labels == protocol(dataset).labels
-
-
-def test_an_empty_split_is_an_error():
-    with pytest.raises(DataError, match=r"toy/test.* 0 usable images"):
-        protocol(toy().subset(np.zeros(10, bool)))

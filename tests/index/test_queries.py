@@ -23,6 +23,9 @@ def test_combined_queries(world):
     p = index.search(image, k=1, kind="image")[0].match_probability
     (same,) = (hit for hit in index.search(but_not(image, image), k=24, kind="image") if hit.id == ids[3])
     assert same.match_probability == pytest.approx(p * (1 - p), rel=1e-3)
+    product = all_of(["a red bird", "water"], how="density")  # one Gaussian of several
+    encoded = product.encoded(lambda text: model.encode_captions([text]))
+    assert index.search(product).ids == index.search(encoded.embedding).ids
 
 
 def test_combinations_by_keyword(calibrated):
@@ -35,13 +38,6 @@ def test_combinations_by_keyword(calibrated):
     for nothing in ({}, {"but_not": ["a bird"]}):
         with pytest.raises(ConfigError, match="empty query"):
             index.search(**nothing)
-
-
-def test_one_gaussian_of_several_is_searched_as_one(world):
-    index, model, _ = world
-    query = all_of(["a red bird", "water"], how="density")
-    encoded = query.encoded(lambda text: model.encode_captions([text]))
-    assert index.search(query).ids == index.search(encoded.embedding).ids
 
 
 def test_words_that_nobody_knows_are_marked(world):

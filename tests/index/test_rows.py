@@ -26,6 +26,7 @@ def test_metadata_have_types_and_come_later(fifty):
         (["x", "y"], {"a": [1]}, "metadata: must be one per item"),
         (["x", "x"], None, '"x" is given twice'),
         (["x", ""], None, "text that is not empty"),
+        pytest.param([3, 4], None, "text that is not empty, got 3", marks=unless_annotations_are_enforced),
         (["x"], None, "ids: must be one per embedding"),
         (None, None, "embeddings need ids"),
         (["x", "y" * 5000], None, "at most 4,096 characters"),
@@ -35,12 +36,6 @@ def test_what_does_not_fit_is_an_error(unchanged, ids, metadata, message):
     index, items = unchanged
     with pytest.raises(DataError, match=message):
         index.add(items[:2], metadata, ids=ids)
-
-
-@unless_annotations_are_enforced
-def test_an_id_is_text(unchanged):
-    with pytest.raises(DataError, match="text that is not empty, got 3"):
-        unchanged[0].add(unchanged[1][:1], ids=[3])
 
 
 def test_ids_with_quotes_are_ids(tmp_path):

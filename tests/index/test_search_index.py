@@ -24,13 +24,6 @@ def test_a_search_has_the_order_of_an_evaluation(tmp_path, method):
     assert torch.allclose(scores, ranking.scores.float(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_index_is_the_same_after_opening_it_again(world):
-    index = world[0]
-    again = SearchIndex.open(index.path)
-    assert again.search("a red bird").record() == index.search("a red bird").record()
-    assert len(again) == len(index) == 24 + 72
-
-
 def test_an_index_is_made_where_nothing_is(tmp_path):
     drawn(tmp_path / "index", 1)
     (tmp_path / "file").touch()

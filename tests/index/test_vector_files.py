@@ -107,13 +107,8 @@ def test_a_folder_of_clip_retrieval_that_knows_paths_and_captions_only(tmp_path)
 
 
 def test_images_and_captions_in_one_table(tmp_path):
-    columns = {
-        "mean": VECTORS[:4].tolist(),
-        "kind": ["image", "caption", "caption", "image"],
-        "path": [1, None, None, 2],
-        "text": [None, 3, 4, None],
-        "__index_level_0__": range(4),
-    }
+    known = {"kind": ["image", "caption", "caption", "image"], "path": [1, None, None, 2], "text": [None, 3, 4, None]}
+    columns = {"mean": VECTORS[:4].tolist(), **known, "__index_level_0__": range(4)}
     index = filled(tmp_path / "index", save(tmp_path / "a.parquet", columns))
     assert index.ids("kind = 'caption'") == ["a/1", "a/2"]
     assert index.ids("path = '2' OR text = '3'") == ["a/1", "a/3"]

@@ -25,17 +25,14 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_series_differ_without_their_colours():
-    for looks in (style.MARKERS, style.DASHES, style.HATCHES):
-        assert len(set(looks)) == len(looks) == len(style.PALETTE)
-
-
 def contrast(one, other):
     dark, light = sorted([luminance(one), luminance(other)])
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_text_is_dark_enough_and_the_first_three_colours_differ_in_grey():
+def test_text_is_dark_enough_and_series_differ_without_their_colours():
+    for looks in (style.MARKERS, style.DASHES, style.HATCHES):
+        assert len(set(looks)) == len(looks) == len(style.PALETTE)
     assert contrast("#ffffff", style.INK) > 7
     assert contrast("#ffffff", style.FAINT) > 4
     assert all(contrast(*pair) > 1.3 for pair in itertools.combinations(style.PALETTE[:3], 2))

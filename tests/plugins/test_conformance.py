@@ -79,15 +79,14 @@ def pcme(work, *lines):
 @pytest.fixture(scope="module")
 def answers(work):
     """What is known of a run that was trained with all that the plugin brings."""
-    names = ("listed", "trained", "own", "every", "analysed")
-    lines = (
-        "list",
-        "train flock --out run",
-        "evaluate run",
-        "evaluate run --scores all --out results",
-        "analyze run flock-brightness bins",
-    )
-    return dict(zip(names, pcme(work, *lines), strict=True))
+    lines = {
+        "listed": "list",
+        "trained": "train flock --out run",
+        "own": "evaluate run",
+        "every": "evaluate run --scores all --out results",
+        "analysed": "analyze run flock-brightness bins",
+    }
+    return dict(zip(lines, pcme(work, *lines.values()), strict=True))
 
 
 def test_everything_is_listed_with_its_origin(answers):
@@ -116,12 +115,8 @@ def test_an_analysis_is_computed_and_drawn(work, answers):
 
 
 def test_an_index_is_filled_searched_and_described_by_another_process(work, answers):
-    *_, hits = pcme(
-        work,
-        "index create squares --model run",
-        "index add squares flock-squares --split test",
-        "search squares red --k 4",
-    )
+    filling = ("index create squares --model run", "index add squares flock-squares --split test")
+    *_, hits = pcme(work, *filling, "search squares red --k 4")
     assert sorted(hit["id"] for hit in hits["hits"]) == sorted(f"test-{n}" for n in (0, 3, 6, 9))
     assert all(hit["match_probability"] > 0.1 for hit in hits["hits"])
     described, again, _ = pcme(work, "index describe squares", "search squares red --k 4", "index verify squares")

@@ -34,20 +34,17 @@ def test_a_run_that_begins_after_the_shared_labels_is_the_run_as_a_whole(tmp_pat
 
 
 def test_what_has_begun_is_left_alone(tmp_path, trainings):
-    start_from_shared_backbone(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
-    start_from_shared_backbone(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
+    for _ in range(2):
+        start_from_shared_backbone(recipe("vse0"), tmp_path / "run", data_root=None, stamp="")
     trainings.assert_called_once()
 
 
-def test_what_the_labels_depend_on_is_not_shared():
+def test_what_the_labels_depend_on_is_not_shared_nor_anything_without_labels_or_with_an_average(tmp_path):
     alone = labels_alone(recipe("vse0"))
     assert alone == labels_alone(recipe("pcme", "dim=12"))
     assert [phase.task for phase in alone.phases] == ["labels"]
     for other in (recipe("vse0", seed=1), recipe("vse0", "phases.0.epochs=2")):
         assert labels_alone(other) != alone
-
-
-def test_recipes_without_labels_or_with_an_average_have_nothing_to_share(tmp_path):
     plain = SETUP.recipe(SETUP.assignments({"kind": "vse0"}, quick=True))
     assert labels_alone(plain) is None
     assert labels_alone(recipe("vse0", "average=0.9")) is None

@@ -39,27 +39,18 @@ def test_every_row_is_a_recipe_whose_method_and_score_can_be_made(setup, table, 
 
 
 @everywhere
-def test_labels_titles_and_claims_fit_together(setup, table):
+def test_labels_titles_values_of_the_paper_claims_and_plots_fit_together(setup, table):
     labels, titles = [row.label for row in table.rows], [column.title for column in table.columns]
     assert len(set(labels)) == len(labels)
     assert len(set(titles)) == len(titles)
     assert set(table.plot.columns) <= set(titles)
+    for row in table.rows:  # a source beside a table gives values to every row that names one
+        values = [table.paper(row, column) for column in table.columns]
+        assert any(value is not None for value in values) == (row.paper is not None), row.label
     for claim in table.claims:
         assert {claim.above, claim.below} <= set(labels)
         assert {*claim.columns, *claim.than} <= set(titles)
         assert (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
-
-
-@everywhere
-def test_the_papers_rows_and_columns_are_used(setup, table):
-    """A source beside a table gives it values: in some column, for every row that names one."""
-    for row in table.rows:
-        values = [table.paper(row, column) for column in table.columns]
-        assert any(value is not None for value in values) == (row.paper is not None), row.label
-
-
-@everywhere
-def test_plots_over_something_have_places_for_it(setup, table):
     shown = [column for column in table.columns if column.title in table.plot.columns]
     points = {"rows": table.rows, "columns": shown, "bars": table.rows}[table.plot.over]
     assert points

@@ -60,15 +60,12 @@ def test_an_interrupted_job_goes_on_to_the_bit(tmp_path, monkeypatch):
     assert JobState.read(own.folder).resumed
 
 
-def test_the_folder_is_named_by_all_that_the_run_depends_on(tmp_path):
+def test_the_folder_is_named_by_all_that_the_run_depends_on_and_read_again(tmp_path):
     first = job(tmp_path)
     assert first.folder == job(tmp_path, measurements=()).folder
     others = [job(tmp_path, seed=1), job(tmp_path, "dim=8"), replace(first, stamp="other data")]
     assert len({first.folder, *(other.folder for other in others)}) == 4
     assert digest(first.recipe, "") == first.folder.name
-
-
-def test_a_job_is_read_from_its_folder(tmp_path):
     own = job(tmp_path, measurements=(MEASUREMENT, Measurement("cost", "unseen", Scoring("w2", {"samples": 3}))))
     own.write()
     assert read_job(own.folder) == own
@@ -115,15 +112,22 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path):
 
 def test_a_process_keeps_its_state_when_it_is_told_to_stop(tmp_path):
     own = job(tmp_path, "data.train_species=1000")  # an epoch of 125 steps
+    log, end = own.folder / "metrics.jsonl", time.monotonic() + 60
     with ThreadPoolExecutor() as pool, Processes() as processes:
         running = pool.submit(processes, own)
-        _wait_for(own.folder / "metrics.jsonl")
+        while time.monotonic() < end and not (log.is_file() and log.stat().st_size > 0):
+            time.sleep(0.05)
         processes.stop()
     assert "ended with status" in str(running.exception())
-    lines = (own.folder / "metrics.jsonl").read_text().splitlines()
+    lines = log.read_text().splitlines()
     saved = checkpoint.newest(own.folder / "checkpoints")
     assert saved.step == max(json.loads(line)["step"] for line in lines)
     assert own.missing, "it was stopped long before its end"
+
+
+def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):
+    with Processes() as processes, pytest.raises(ConfigError, match="pixels"):
+        processes(job(tmp_path, "data.pixels=1"))
 
 
 def test_features_of_backbones_trained_here_are_forgotten_in_the_end(tmp_path):
@@ -132,16 +136,3 @@ def test_features_of_backbones_trained_here_are_forgotten_in_the_end(tmp_path):
     forget_features(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [job(tmp_path).folder.name]
     forget_features(tmp_path)
-
-
-def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):
-    broken = job(tmp_path, "data.pixels=1")
-    with Processes() as processes, pytest.raises(ConfigError, match="pixels"):
-        processes(broken)
-
-
-def _wait_for(path, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not (path.is_file() and path.stat().st_size > 0):
-        time.sleep(0.05)
-    assert path.is_file()

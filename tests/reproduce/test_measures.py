@@ -44,12 +44,14 @@ def test_the_own_score_keeps_what_it_has_learned(gaussians):
     assert Scoring("kl").of(own) == scores.create("kl")
 
 
-def test_spread_is_the_mean_of_log_sigma(gaussians, dof):
+def test_spread_is_the_mean_of_log_sigma_which_points_have_none_of(gaussians, dof):
     found = measure(Measurement("spread", "unseen", OWN), gaussians)
     assert isinstance(gaussians.embedded.images, Gaussian)
     expected = gaussians.embedded.images.log_sigma.double().mean().item()
     assert found["images log_sigma"] == pytest.approx(expected)
-    none = measure(Measurement("spread", "unseen", OWN), subject(dof, POINTS))
+    points = subject(dof, POINTS)
+    assert measure(Measurement("cost", "unseen", OWN), points)["numbers"] == 16  # they are kept as they are
+    none = measure(Measurement("spread", "unseen", OWN), points)
     assert none == {"images log_sigma": None, "captions log_sigma": None}
 
 
@@ -68,10 +70,6 @@ def test_cost_counts_what_a_gallery_keeps_of_an_item(gaussians, scoring, numbers
     found = measure(Measurement("cost", "unseen", scoring), gaussians)
     assert found["numbers"] == numbers
     assert 0 < found["microseconds"] < 1e5
-
-
-def test_points_are_kept_as_they_are(dof):
-    assert measure(Measurement("cost", "unseen", OWN), subject(dof, POINTS))["numbers"] == 16
 
 
 def test_bins_hold_all_queries(gaussians):

@@ -77,8 +77,7 @@ def test_table_3_is_as_printed_with_three_cells_that_contradict_the_full_table()
     assert full == [41.9, 43.7, 45.1]
 
 
-def test_the_means_of_hnm_are_those_of_the_text():
-    """§E.2: R@1 36.3, 37.6, 41.1 and R-Precision 21.4, 20.4, 19.2 for K = 1, 2, 4."""
+def test_the_means_of_hnm_are_those_of_the_text_in_section_e2():
     rows = [paper.MINING.rows[f"PVSE K={k}, HNM"] for k in (1, 2, 4)]
     assert [round(precision, 1) for precision, _ in rows] == [21.4, 20.4, 19.2]
     assert [recall for _, recall in rows] == pytest.approx([36.3, 37.6, 41.1], abs=0.051)

@@ -72,11 +72,13 @@ def test_the_contents_count_signs_however_sure_the_seeds_are():
     assert "| Table 9 | 2 | 2 of 3 |" in found
 
 
-@pytest.mark.parametrize(("name", "why"), [("none", "not found"), ("", "no results")])
-def test_a_source_without_results_is_named_and_nothing_is_made(tmp_path, name, why):
-    source, out = tmp_path / name, tmp_path / "docs" / "RESULTS.md"
-    with pytest.raises(ConfigError, match=f"{source}: {why}"):
-        report(out, source=source)
+@pytest.mark.parametrize(
+    ("source", "message"), [("none", "none: not found"), ("", "no results"), (None, "pcme reproduce report --results")]
+)
+def test_without_results_the_source_is_named_and_nothing_is_made(tmp_path, source, message):
+    out = tmp_path / "docs" / "RESULTS.md"
+    with pytest.raises(ConfigError, match=message):
+        report(out, source=source if source is None else tmp_path / source)
     assert not out.parent.exists()
 
 
@@ -88,8 +90,3 @@ def test_json_of_something_else_is_an_error(tmp_path, record, source):
     (tmp_path / "results" / "summary.json").write_text(record)
     with pytest.raises(FormatError, match=r"summary\.json"):
         report(tmp_path / "results.md", source=source and tmp_path / source)
-
-
-def test_without_results_it_says_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match="pcme reproduce report --results"):
-        report(tmp_path / "RESULTS.md")

@@ -9,18 +9,14 @@ from pcme.reproduce.setups import SETUPS
 SETUP = replace(
     SETUPS["aviary"],
     base="aviary-tiny",
-    quick=(
-        "phases.0.epochs=1", "phases.1.epochs=1", "data.test_species=6", "data.test_images=5",
-    ),
-)  # fmt: skip
+    quick=("phases.0.epochs=1", "phases.1.epochs=1", "data.test_species=6", "data.test_images=5"),
+)
 
 LABELS = ('{"epochs":1,"learning_rate":0.005,"task":"labels"}', '{"epochs":1,"learning_rate":0.008}')
 WITH_LABELS = replace(SETUP, quick=(*SETUP.quick[2:], f"phases=[{','.join(LABELS)}]"))
 """The same, with a backbone that learns labels first."""
 
 COLUMNS = (Column("i2t R-P", "i2t r_precision"), Column("log σ", "images log_sigma", "spread", percent=False, digits=2))
-
-
 RUNS = (Training("abc", 60.0, False), Training("def", 2.5, False))
 
 

@@ -11,10 +11,11 @@ from pcme.showcase.gather import _beside, _training
 from tests.training.trained import SHORT
 
 
-def test_all_analyses_that_fit_are_there_and_the_others_are_named(report):
+def test_all_analyses_that_fit_and_the_figures_of_evaluate_are_there(report, sigma_run):
     assert [figure.name for figure in report.figures][:2] == ["truth", "calibration"]
     assert len({figure.name for figure in report.figures}) == len(report.figures)
     assert report.left_out == ()
+    assert report.evaluation.record() == evaluate(sigma_run, split="val").results[0].record()
 
 
 def test_a_run_without_sigma_has_what_it_can_have(points_report):
@@ -25,27 +26,16 @@ def test_a_run_without_sigma_has_what_it_can_have(points_report):
     assert points_report.captions[0].expected is None
 
 
-def test_figures_are_those_of_evaluate(report, sigma_run):
-    assert report.evaluation.record() == evaluate(sigma_run, split="val").results[0].record()
+MU = ['method={"kind": "pcme-mu", "scale": 20}', "train_split=val"]
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        recipes.get("aviary"),
-        SHORT.changed(["seed=3"]),
-        SHORT.changed(['method={"kind": "pcme-mu", "scale": 20}', "train_split=val"]),
-    ],
-)
-def test_the_command_trains_the_same_recipe(recipe):
+@pytest.mark.parametrize("recipe", [recipes.get("aviary"), SHORT.changed(["seed=3"]), SHORT.changed(MU)])
+def test_the_command_trains_the_same_recipe_one_of_ones_own_from_its_file(recipe):
     words = shlex.split(_training(recipe, "runs/mine"))
     assert words[:2] == ["pcme", "train"]
     changes = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
     seed = [f"seed={words[i + 1]}" for i, word in enumerate(words) if word == "--seed"]
     assert recipes.get(words[2]).changed([*changes, *seed]) == recipe
-
-
-def test_a_recipe_of_ones_own_is_trained_from_its_file():
     own = recipes.get("aviary").changed(["name=mine"])
     assert _training(own, "runs/x") == "pcme train runs/x/recipe.json --out runs/x"
 

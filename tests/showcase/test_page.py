@@ -14,8 +14,7 @@ from pcme.showcase import page, require_writable, write_page
 class Seen(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.tags, self.addresses, self.ids, self.links, self.text = [], [], [], [], []
-        self.open = []
+        self.tags, self.addresses, self.ids, self.links, self.text, self.open = [], [], [], [], [], []
 
     def handle_starttag(self, tag, attrs):
         found = dict(attrs)
@@ -42,17 +41,14 @@ def read(text):
     return seen
 
 
-def test_it_needs_nothing_but_itself(report):
+def test_it_needs_nothing_but_itself_and_says_the_figures(report):
     seen = read(page(report))
     assert "script" not in seen.tags
     assert "link" not in seen.tags
     assert all(address.startswith("data:image/") for address in seen.addresses)
     assert {link.removeprefix("#") for link in seen.links} <= set(seen.ids)
     assert len([a for a in seen.addresses if "svg" in a]) == len(report.figures)
-
-
-def test_it_says_the_figures(report):
-    text = " ".join(read(page(report)).text)
+    text = " ".join(seen.text)
     value = 100 * report.evaluation.t2i.metrics["r_precision"]
     assert f"{value:.1f} %" in text
     assert "pcme train aviary-tiny" in text
@@ -69,11 +65,12 @@ def test_numbers_stand_with_their_intervals_as_people_read_them(report):
     assert '<td class="number">–</td>' in page(dataclasses.replace(report, figures=(nothing,)))
 
 
-def test_how_the_queries_were_chosen_is_said(report):
+def test_how_the_queries_were_chosen_and_what_was_left_out_is_said(report, points_report):
     steps, chance = "from the narrowest to the widest", "were drawn at random"
     wide, points = page(report), page(dataclasses.replace(report, has_sigma=False))
     assert (steps in wide, chance in wide) == (True, False)
     assert (steps in points, chance in points) == (False, True)
+    assert "Left out:" in " ".join(read(page(points_report)).text)
 
 
 def test_what_data_say_is_escaped(report):
@@ -82,24 +79,16 @@ def test_what_data_say_is_escaped(report):
     assert "script" not in seen.tags
 
 
-def test_a_run_without_sigma_has_a_page(points_report):
-    assert "Left out:" in " ".join(read(page(points_report)).text)
-
-
-def test_it_is_written_whole_or_not_at_all(report, tmp_path):
+def test_it_is_written_whole_or_not_at_all_which_is_known_before(report, tmp_path):
     path = write_page(report, tmp_path / "new" / "report.html")
     assert path.read_text(encoding="utf-8") == page(report)
+    for wrong in (tmp_path, path / "below-a-file.html"):
+        with pytest.raises(ConfigError, match="cannot be written"):
+            require_writable(wrong)
     with pytest.raises(ConfigError, match="cannot be written"):
         write_page(report, path / "below-a-file.html")
-
-
-def test_whether_it_can_be_written_is_known_before(tmp_path):
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file" / "report.html"):
-        with pytest.raises(ConfigError, match="cannot be written"):
-            require_writable(path)
-    require_writable(tmp_path / "new" / "report.html")
-    assert not list((tmp_path / "new").iterdir())
+    require_writable(tmp_path / "other" / "report.html")
+    assert not list((tmp_path / "other").iterdir())
 
 
 def test_labels_stand_on_the_page_where_the_split_names_them(report):

@@ -14,50 +14,30 @@ def subject(sigma_run):
     return open_run(sigma_run, split="val")
 
 
-def test_hits_are_the_best_of_the_gallery_with_their_probability(subject):
+def test_hits_are_the_best_of_the_gallery_and_right_by_the_truth_for_queries_from_narrow_to_wide(subject):
     p = np.exp(np.asarray(subject.model.score()(subject.embedded.captions, subject.embedded.images)))
-    texts = list(subject.embedded.dataset.captions)
-    for search in by_captions(subject, None, count=4, hits=3)[:-1]:
-        row = p[texts.index(search.text)]
-        assert [hit.value for hit in search.hits] == pytest.approx(np.sort(row)[::-1][:3], rel=1e-4)
-        assert search.expected == pytest.approx(row.sum(), rel=1e-5)
-
-
-def test_right_is_what_the_truth_says(subject):
-    matches = subject.matches.dense()
-    texts = list(subject.embedded.dataset.captions)
-    score = np.asarray(subject.model.score()(subject.embedded.captions, subject.embedded.images))
-    for search in by_captions(subject, None, count=5, hits=4)[:-1]:
-        row = texts.index(search.text)
-        order = np.argsort(-score[row], kind="stable")[:4]
+    texts, matches = list(subject.embedded.dataset.captions), subject.matches.dense()
+    *searches, last = by_captions(subject, None, count=5, hits=4)
+    rows = [texts.index(search.text) for search in searches]
+    for search, row in zip(searches, rows, strict=True):
+        order = np.argsort(-p[row], kind="stable")[:4]
+        assert [hit.value for hit in search.hits] == pytest.approx(p[row][order], rel=1e-4)
         assert [hit.relevant for hit in search.hits] == matches[row][order].tolist()
+        assert search.expected == pytest.approx(p[row].sum(), rel=1e-5)
         assert search.matches == matches[row].sum()
+    widths = subject.captions.log_sigma.mean(1)[rows].tolist()
+    assert widths == sorted(widths)
+    assert (last.matches, any(hit.relevant for hit in last.hits)) == (0, False)  # the last caption fits nothing
 
 
-def test_queries_go_from_narrow_to_wide(subject):
-    texts = list(subject.embedded.dataset.captions)
-    widths = subject.captions.log_sigma.mean(1)
-    found = [float(widths[texts.index(s.text)]) for s in by_captions(subject, None, count=5)[:-1]]
-    assert found == sorted(found)
-
-
-def test_the_last_caption_fits_nothing(subject):
-    last = by_captions(subject, None)[-1]
-    assert last.matches == 0
-    assert not any(hit.relevant for hit in last.hits)
-
-
-def test_an_image_finds_captions_of_different_texts(subject):
+def test_an_image_finds_captions_of_different_texts_and_no_more_images_ask_than_there_are(subject):
+    assert len(by_images(subject, None, count=1000)) == len(subject.embedded.dataset.images)
     for search in by_images(subject, None, count=3, hits=5):
         texts = [hit.text for hit in search.hits]
         assert len(set(texts)) == len(texts) == 5
         assert search.picture.startswith("data:image/jpeg;base64,")
     hits = [ShownHit(name, None, text, 0.5, relevant=True) for name, text in zip("abcd", "xyxz", strict=True)]
     assert [hit.id for hit in _of_different_texts(hits)] == ["a", "b", "d"]
-
-
-def test_no_more_queries_than_there_are(subject):
-    assert len(by_images(subject, None, count=1000)) == len(subject.embedded.dataset.images)
 
 
 def test_probabilities_are_calibrated_where_a_confidence_is_given(subject, sigma_run):

@@ -12,15 +12,15 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
-
 import pcme
 from pcme import recipes
-from pcme.evaluation import evaluate
+from pcme.evaluation import Evaluation, evaluate
 from pcme.index import tuning
 from pcme.reproduce import reproduce
 from pcme.reproduce.jobs import perform
 from pcme.training import Reporter
+from tests.helpers import one_thread
+from tests.helpers import record as called
 from tests.reproduce.tiny import SETUP
 from tests.stored import opened
 
@@ -49,14 +49,14 @@ def make(folder):
     make_points(folder / "points")
     make_tuned(folder / "tuned")
     evaluate("model", scores=["overlap"]).save(folder / "evaluation")
-    opened.called("analyze", "model", "all", "--numbers-only", "--out", "analysis")
+    called("analyze", "model", "all", "--numbers-only", "--out", "analysis")
     make_reproduction(folder / "reproduce")
 
 
 def make_run(folder, run, after):
     """A run that was interrupted; without the log whose name says on which machine."""
     try:
-        with opened.one_thread():
+        with one_thread():
             pcme.train(opened.recipe(run), folder, reporter=Stop(after))
     except KeyboardInterrupt:
         shutil.rmtree(folder / "tensorboard")
@@ -67,13 +67,13 @@ def make_run(folder, run, after):
 def make_model(folder):
     """A finished model as a run leaves it, its confidence, and the same as the hub has it."""
     recipe = opened.recipe("run")
-    with opened.one_thread():
+    with one_thread():
         pcme.train(recipe, folder / "run")
     for name in ("recipe.json", "weights.safetensors", "vocab.json"):
         shutil.copy(folder / "run" / name, folder / name)
     shutil.rmtree(folder / "run")
     # All of Aviary's validation species, for there must be something to fit.
-    opened.called("calibrate", folder, "aviary")
+    called("calibrate", folder, "aviary")
     pcme.load(folder).save_pretrained(folder.parent / "hub")
 
 
@@ -83,11 +83,11 @@ def make_index(folder, model):
     split = opened.birds()
     names = [split.images.id(n) for n in range(len(split.images))]
     pictures = [split.images.load(n) for n in range(len(split.images))]
-    number = np.arange(len(pictures))
+    number = range(len(pictures))
     known = {
-        "number": number.tolist(),
+        "number": list(number),
         "place": [("Oslo", "Rome", None)[n % 3] for n in number],
-        "share": (number / 7).tolist(),
+        "share": [n / 7 for n in number],
         "tags": [["even"] if n % 2 == 0 else ["odd", "seen"] for n in number],
     }
     index.add(pictures, known, ids=names)
@@ -122,7 +122,7 @@ def make_reproduction(folder):
         job.write()
         perform(job)
 
-    with opened.one_thread():
+    with one_thread():
         reproduce(["dof"], data=SETUP, quick=True, out=folder / "all", jobs=1, launch=launch)
     shutil.copy(folder / "all" / "results" / "aviary-quick-dof.json", folder)
     first = min((folder / "all" / "runs").glob("*/job.json")).parent
@@ -133,19 +133,17 @@ def make_reproduction(folder):
 
 
 def ids(count):
-    """Names of rows."""
     return [f"{n:04d}" for n in range(count)]
 
 
 def figures(files, tmp):
     """What all of it says."""
-    shutil.copytree(files, tmp / "copy")
-    copy = tmp / "copy"
+    copy = shutil.copytree(files, tmp / "copy")
     model = copy / "model"
     return {
         "evaluation": opened.judged(model),
         "embedded": opened.embedded(pcme.load(model)),
-        "stored evaluation": opened.stored_evaluation(copy / "evaluation" / "overlap.npz"),
+        "stored evaluation": opened.figures_of(Evaluation.load(copy / "evaluation" / "overlap.npz")),
         "search": opened.searched(copy / "index", model),
         "vectors": {name: opened.searched_by_vectors(copy / name) for name in ROWS},
         "described": {name: opened.described(copy / name) for name in opened.INDEXES},
@@ -160,12 +158,10 @@ def figures(files, tmp):
 
 
 def write(path, value, indent=None):
-    """As JSON, floats to the last bit."""
     path.write_text(json.dumps(value, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main():
-    """Make them all, unless they are there."""
     if opened.FILES.exists():
         sys.exit(f"{opened.FILES} is there: stored files are not made anew")
     place = Path(tempfile.gettempdir()) / "pcme-stored"  # an index remembers where its model was

@@ -2,23 +2,20 @@
 
 import json
 import os
-from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from typer.testing import CliRunner
 
 import pcme
 from pcme import analysis, data, methods, recipes
-from pcme.cli import app
 from pcme.data.loading.features import digest_of_module
-from pcme.evaluation import Evaluation, evaluate
-from pcme.recipes.schema import from_record
+from pcme.evaluation import evaluate
 from pcme.reproduce.jobs import JobState, read_job
 from pcme.reproduce.outcome import read, record
+from tests import helpers
 from tests.index.worlds import untrained
 
 HERE = Path(__file__).parent
@@ -40,16 +37,12 @@ STOPPED = {"run": 8, "run-labels": 4}
 AUGMENTED = ("augment.crop=random-resized", "augment.flip=true", "augment.cutout=0.2")
 ERASED = ("augment.erasing=0.3", "augment.word_erasing=0.3")
 SHORT = ("phases.0.epochs=1", "phases.1.epochs=1")
+SAMPLED = 'method={"kind":"pcme","likelihood":"sampled"}'
 FRESH = {
-    "sampled": (
-        *SHORT, *AUGMENTED, 'method={"kind":"pcme","likelihood":"sampled"}',
-        "sampling.kind=one-per-class",
-    ),
-    "mixed": (
-        *SHORT, *ERASED, 'method={"kind":"pcme++"}', "validation.share=0.2", "augment.views=2",
-    ),
+    "sampled": (*SHORT, *AUGMENTED, SAMPLED, "sampling.kind=one-per-class"),
+    "mixed": (*SHORT, *ERASED, 'method={"kind":"pcme++"}', "validation.share=0.2", "augment.views=2"),
     "points": (*SHORT, 'method={"kind":"pvse"}', "sampling.afresh=false"),
-}  # fmt: skip
+}
 """Runs from their first step to the last, which draw what the interrupted ones do not."""
 
 INDEXES = ("index", "points", "tuned")
@@ -60,17 +53,6 @@ AT = (0.01, 0.1, 0.5, 0.9, 0.99)
 """Probabilities, best p and shares at which a confidence is asked."""
 
 
-@contextmanager
-def one_thread():
-    """Networks as small as these are no faster with two, and sums keep their order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def recipe(run):
     """The recipe of an interrupted run."""
     return recipes.get("aviary-tiny").changed(RUNS[run])
@@ -79,14 +61,6 @@ def recipe(run):
 def birds():
     """The split that the stored model is judged and searched on."""
     return data.create("aviary", **recipe("run").data.params).load("test")
-
-
-def called(*arguments):
-    """What the command line prints as JSON."""
-    words = [str(one) for one in (*arguments, "--json")]
-    result = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def embedded(model):
@@ -125,14 +99,9 @@ def judged(model):
     return {one.score: figures_of(one) for one in evaluate(model, scores="all").results}
 
 
-def stored_evaluation(path):
-    """The figures of an evaluation in a file."""
-    return figures_of(Evaluation.load(path))
-
-
 def resumed(run, folder):
     """What an interrupted run comes to when it goes on to its end."""
-    with one_thread():
+    with helpers.one_thread():
         pcme.train(recipe(run), folder, resume=True)
     return {
         "metrics": logged(folder),
@@ -152,7 +121,7 @@ def logged(folder):
 def trained(name, folder):
     """What a run comes to; the same draws make the same of it."""
     own = recipes.get("aviary-tiny").changed(FRESH[name])
-    with one_thread():
+    with helpers.one_thread():
         pcme.train(own, folder)
     return logged(folder)
 
@@ -271,11 +240,6 @@ def reproduced(folder):
 
 def demonstrated(out):
     """What `pcme demo` finds with the smallest recipe, but for where and how fast."""
-    with one_thread():
-        said = called("demo", "--recipe", "aviary-tiny", "--out", out)
+    with helpers.one_thread():
+        said = helpers.record("demo", "--recipe", "aviary-tiny", "--out", out)
     return {name: said[name] for name in ("figures", "searches")}
-
-
-def reread(stored):
-    """A recipe's record, read and written again."""
-    return from_record(stored).record()

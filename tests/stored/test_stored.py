@@ -8,6 +8,9 @@ import pytest
 
 import pcme
 from pcme import recipes
+from pcme.evaluation import Evaluation
+from pcme.recipes.schema import from_record
+from tests.helpers import record
 from tests.stored import opened
 
 RELATIVE = 1e-6
@@ -15,15 +18,13 @@ AGAIN = 1e-4
 """For what is trained again: other processors sum in another order."""
 
 
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 @pytest.fixture(scope="module")
 def figures():
-    return json.loads(opened.FIGURES.read_text(encoding="utf-8"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with opened.one_thread():
-        yield
+    return read(opened.FIGURES)
 
 
 @pytest.fixture
@@ -56,21 +57,19 @@ def test_a_model_makes_the_same_of_the_same_items(files, figures):
 
 def test_a_model_has_the_same_figures_by_every_score(files, figures):
     same(opened.judged(files / "model"), figures["evaluation"])
-    own = opened.called("evaluate", files / "model")
+    own = record("evaluate", files / "model")
     stored = figures["evaluation"]["overlap"]
     same(own, {name: stored[name] for name in ("i2t", "t2i", "score", "queries", "gallery")})
 
 
 def test_the_values_of_every_query(files, figures):
-    path = files / "evaluation" / "overlap.npz"
-    same(opened.stored_evaluation(path), figures["stored evaluation"])
+    stored = Evaluation.load(files / "evaluation" / "overlap.npz")
+    same(opened.figures_of(stored), figures["stored evaluation"])
 
 
 def test_an_evaluation_is_written_as_it_was(files, tmp_path):
-    opened.called("evaluate", files / "model", "--out", tmp_path / "again")
-    found, stored = (
-        json.loads((folder / "summary.json").read_text()) for folder in (tmp_path / "again", files / "evaluation")
-    )
+    record("evaluate", files / "model", "--out", tmp_path / "again")
+    found, stored = (read(folder / "summary.json") for folder in (tmp_path / "again", files / "evaluation"))
     same(found, stored, absolute=1e-6)
 
 
@@ -88,11 +87,8 @@ def test_the_same_draws_make_the_same_run(figures, tmp_path, name):
     same(found, figures["trained"][name], rel=AGAIN, absolute=AGAIN)
 
 
-def test_an_index_finds_the_same(files, figures):
+def test_an_index_with_or_without_a_model_finds_the_same(files, figures):
     same(opened.searched(files / "index", files / "model"), figures["search"])
-
-
-def test_an_index_without_a_model_finds_the_same(files, figures):
     for name, stored in figures["vectors"].items():
         same(opened.searched_by_vectors(files / name), stored)
 
@@ -109,7 +105,7 @@ def test_an_index_is_whole_and_can_be_added_to(files, figures, name):
 
 
 def test_the_command_line_prints_the_same_hits(files, figures):
-    found = opened.called(
+    found = record(
         "search", files / "index", opened.TEXT, "--and", opened.ALSO, "--not", opened.UNWANTED,
         "--kind", "image", "--k", 5, "--model", files / "model",
     )  # fmt: skip
@@ -117,29 +113,20 @@ def test_the_command_line_prints_the_same_hits(files, figures):
     same(found, {name: stored[name] for name in ("query", "hits")})
 
 
-def test_a_confidence_means_the_same(files, figures):
+def test_a_confidence_means_the_same_and_is_written_as_it_was_read(files, figures, tmp_path):
     same(opened.understood(files / "model"), figures["confidence"])
-
-
-def test_a_confidence_is_written_as_it_was_read(files, tmp_path):
     path = pcme.Confidence.load(files / "model").save(tmp_path / "again")
-    stored = json.loads((files / "model" / "confidence.json").read_text())
-    assert json.loads(path.read_text()) == stored
+    assert read(path) == read(files / "model" / "confidence.json")
 
 
 def test_a_model_is_calibrated_to_the_same(files, tmp_path):
-    opened.called("calibrate", files / "model", "aviary", "--out", tmp_path / "again")
-    found, stored = (
-        json.loads((folder / "confidence.json").read_text()) for folder in (tmp_path / "again", files / "model")
-    )
+    record("calibrate", files / "model", "aviary", "--out", tmp_path / "again")
+    found, stored = (read(folder / "confidence.json") for folder in (tmp_path / "again", files / "model"))
     same(found, stored, rel=AGAIN)
 
 
-def test_models_and_backbones_are_known_again(files, figures, tmp_path):
+def test_models_backbones_and_features_that_are_kept_are_known_again(files, figures, tmp_path):
     assert opened.digests(files / "model", tmp_path) == figures["digests"]
-
-
-def test_features_that_are_kept_are_found_again(files, figures, tmp_path):
     assert opened.kept_features(files / "model", tmp_path / "cache") == figures["features"]
 
 
@@ -149,17 +136,14 @@ def test_weights_are_called_the_same_with_every_method(figures):
 
 @pytest.mark.parametrize("path", sorted((opened.FILES / "analysis").iterdir()), ids=lambda p: p.stem)
 def test_results_of_analyses(path):
-    same(opened.analysed(path), json.loads(path.read_text(encoding="utf-8")))
+    same(opened.analysed(path), read(path))
 
 
 def test_analyses_come_to_the_same(files, monkeypatch):
     monkeypatch.chdir(files)
-    opened.called("analyze", "model", "all", "--numbers-only", "--out", "again")
+    record("analyze", "model", "all", "--numbers-only", "--out", "again")
     for path in sorted((files / "analysis").iterdir()):
-        found, stored = (
-            json.loads((files / folder / path.name).read_text(encoding="utf-8")) for folder in ("again", "analysis")
-        )
-        same(found, stored, rel=AGAIN, where=path.stem, absolute=AGAIN)
+        same(read(files / "again" / path.name), read(path), rel=AGAIN, where=path.stem, absolute=AGAIN)
 
 
 def test_the_record_of_an_experiment_and_its_job(files, figures):
@@ -167,11 +151,10 @@ def test_the_record_of_an_experiment_and_its_job(files, figures):
 
 
 def test_every_recipe_reads_as_it_was():
-    for name, stored in json.loads(opened.RECIPES.read_text(encoding="utf-8")).items():
-        same(opened.reread(stored), stored, rel=0, where=name)
+    for name, stored in read(opened.RECIPES).items():
+        same(from_record(stored).record(), stored, rel=0, where=name)
         assert name in recipes.names()
 
 
 def test_the_demo_finds_the_same(tmp_path):
-    stored = json.loads(opened.TINY_DEMO.read_text(encoding="utf-8"))
-    same(opened.demonstrated(tmp_path / "run"), stored, rel=AGAIN, absolute=AGAIN)
+    same(opened.demonstrated(tmp_path / "run"), read(opened.TINY_DEMO), rel=AGAIN, absolute=AGAIN)

@@ -33,18 +33,15 @@ def test_a_record_gives_the_tables_of_its_document(name, tmp_path):
     assert copy.read_text() == document.read_text()
 
 
-def test_the_record_of_accuracy_gives_its_page():
+def test_the_page_of_accuracy_and_the_readme_show_what_the_records_hold():
     assert accuracy.page(read_record(accuracy.RECORD)) == accuracy.DOCUMENT.read_text()
-
-
-def test_the_readme_shows_what_the_records_hold():
     text = readme.DOCUMENT.read_text()
     for mark, table in readme.tables().items():
         assert f"<!-- {mark} -->\n{table}<!-- /{mark} -->" in text
 
 
 def test_every_mark_in_the_docs_is_written_by_a_study():
-    marks = {mark for name in ["truth", "confidence", "algebra", *STUDIES] for mark in written(name)[1]}
+    marks = {mark for name in NAMES for mark in written(name)[1]}
     pages = [page.read_text() for page in DOCS.rglob("*.md")]
     begun = {line[5:-4] for page in pages for line in page.splitlines() if line.startswith("<!-- ")}
     studied = {mark for mark in begun if ":" in mark and not mark.startswith("/")}

@@ -8,21 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit, logit
 
-from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.uncertainty.curve import AT_LEAST, HIGH, LOW, PER_UNIT, Curve, Histogram, fit_curve, log_odds
-
-
-def drawn(count, seed, *, true=lambda x: x):
-    """Log-odds, and truths that come true with the odds `true` makes of them."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(0, 3, count)
-    return x, rng.random(count) < expit(true(x))
-
-
-def histogram(x, truth):
-    counted = Histogram()
-    counted.add(log_expit(x), truth)
-    return counted
+from pcme.uncertainty.curve import AT_LEAST, HIGH, LOW, PER_UNIT, Histogram, fit_curve, log_odds
+from tests.uncertainty.worlds import drawn, histogram
 
 
 def merged(pools):
@@ -99,25 +86,3 @@ def test_a_fitted_curve_rises_everywhere(seed, method):
 def test_log_odds_undo_the_log_of_the_logistic_and_end_at_the_ends(x):
     assert math.isclose(float(log_odds(log_expit(x))), x, rel_tol=1e-6, abs_tol=1e-6)
     assert log_odds(np.array([-1e6, -np.inf, 0.0])).tolist() == [LOW, LOW, HIGH]
-
-
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda: log_odds(0.1), DataError),
-        (lambda: log_odds(np.nan), DataError),
-        (lambda: Histogram().add(np.zeros(2), np.zeros(3, np.bool_)), ShapeError),
-        (lambda: fit_curve(histogram(np.zeros(5), np.ones(5, np.bool_))), DataError),
-        (lambda: fit_curve(histogram(np.zeros(5), np.zeros(5, np.bool_))), DataError),
-        (lambda: fit_curve(histogram(*drawn(2000, 0, true=lambda x: -x))), DataError),
-        (lambda: fit_curve(histogram(*drawn(99, 0)), "histogram"), ConfigError),
-        (lambda: Curve((0.0,), (0.0, 1.0), 1.0), ShapeError),
-        (lambda: Curve((), (), 1.0), ShapeError),
-        (lambda: Curve((0.0, 0.0), (0.0, 1.0), 1.0), DataError),
-        (lambda: Curve((0.0, 1.0), (1.0, 0.0), 1.0), DataError),
-        (lambda: Curve((0.0, 1.0), (0.0, 1.0), 0.0), DataError),
-    ],
-)
-def test_what_makes_no_sense_is_refused(call, error):
-    with pytest.raises(error):
-        call()

@@ -14,7 +14,7 @@ from tests.models import untrained
 SPLIT = Aviary(pixels=16, test_species=8, test_images=3, captions_per_image=5).load("test")
 
 
-def test_every_figure_is_there_and_in_range():
+def test_every_figure_is_there_and_in_range_and_none_of_sigma_without_one():
     model = untrained()
     values = measure_against_truth(model, embed(model, SPLIT, Problems()))
     assert set(values) == {
@@ -24,9 +24,6 @@ def test_every_figure_is_there_and_in_range():
     }  # fmt: skip
     for name, value in values.items():
         assert (-1 if "~" in name else 0) <= value <= 1, name
-
-
-def test_a_model_without_sigma_has_no_figures_of_it():
     model = untrained("method.kind=pcme-mu")
     assert not any("sigma" in name for name in measure_against_truth(model, embed(model, SPLIT, Problems())))
 

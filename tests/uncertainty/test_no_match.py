@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from pcme.errors import ConfigError, DataError
 from pcme.uncertainty.no_match import NoMatchRule, fit_no_match_rule
+from tests.uncertainty.worlds import RULE
 
-RULE = NoMatchRule(1000, 1.2, (-4.0, -2.0, 0.0, 3.0), (1.0, 3.0, 5.0), 0.1)
 sizes = st.integers(1, 10**7)
 
 
@@ -69,22 +68,3 @@ def test_a_strict_rule_is_kept_and_a_reach_beyond_all_numbers_is_infinite():
 @given(sizes, st.floats(0.01, 0.99))
 def test_the_threshold_has_the_rate_that_it_is_for(size, share):
     assert RULE.alarm(RULE.threshold(1000, share), 1000) == pytest.approx(share, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda: RULE.threshold(0), ConfigError),
-        (lambda: RULE.threshold(false_alarm=2.0), ConfigError),
-        (lambda: RULE.alarm(1.5), DataError),
-        (lambda: NoMatchRule(0, 1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
-        (lambda: NoMatchRule(9, -1.0, (0.0, 1.0), (0.0, 1.0), 0.1), DataError),
-        (lambda: NoMatchRule(9, 1.0, (1.0, 0.0), (0.0, 1.0), 0.1), DataError),
-        (lambda: NoMatchRule(9, 1.0, (0.0, 1.0), (0.0,), 0.1), DataError),
-        (lambda: NoMatchRule(9, 1.0, (0.0, 1.0), (0.0, 1.0), 1.1), ConfigError),
-        (lambda: fit_no_match_rule(np.array([9]), np.array([[-np.inf]]), np.zeros(1), false_alarm=0.1), DataError),
-    ],
-)
-def test_what_makes_no_sense_is_refused(call, error):
-    with pytest.raises(error):
-        call()

@@ -1,12 +1,10 @@
 """Risk and coverage against a loop, whatever the order of ties."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcme.errors import ConfigError, DataError, ShapeError
-from pcme.uncertainty.risk_coverage import RiskCoverage, area, risk_by_coverage, risk_coverage
+from pcme.uncertainty.risk_coverage import area, risk_by_coverage, risk_coverage
 
 queries = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40)
 
@@ -53,20 +51,3 @@ def test_perfect_sureness_has_no_risk_until_the_wrong_ones_come():
     assert curve.covering(1.0).risk == 0.25
     assert curve.risking(0.0).coverage == 0.75
     assert curve.risking(0.0).value == 50
-
-
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda: risk_by_coverage(np.zeros(0), np.zeros(0, np.bool_)), ShapeError),
-        (lambda: risk_by_coverage(np.zeros(2), np.zeros(3, np.bool_)), ShapeError),
-        (lambda: RiskCoverage((1.0,), (0.0,)), DataError),
-        (lambda: RiskCoverage(tuple(range(100)), (0.0,) * 100), DataError),
-        (lambda: RiskCoverage((0.0,) * 100, (1.5,) * 100), DataError),
-        (lambda: risk_coverage(np.zeros(3), np.zeros(3, np.bool_)).risking(0.5), ConfigError),
-        (lambda: risk_coverage(np.zeros(3), np.ones(3, np.bool_)).covering(1.5), ConfigError),
-    ],
-)
-def test_what_makes_no_sense_is_refused(call, error):
-    with pytest.raises(error):
-        call()

@@ -22,11 +22,8 @@ def test_bins_against_a_loop():
 
 
 @pytest.mark.parametrize(("values", "bins"), [(np.ones(3), 2), (np.ones(4), 5), (np.ones(4), 0)])
-def test_bins_that_cannot_be_made_are_refused(values, bins):
+def test_bins_that_cannot_be_made_and_points_are_refused(values, bins):
     with pytest.raises(ShapeError, match="bin"):
         bin_by_sigma(np.ones(4), values, bins=bins)
-
-
-def test_points_have_no_sigma():
     with pytest.raises(DataError, match="sigma"):
         mean_log_sigma(Points(torch.zeros(2, 1, 3)))

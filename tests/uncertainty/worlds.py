@@ -2,14 +2,29 @@
 
 import numpy as np
 import torch
+from scipy.special import expit, log_expit
 
 from pcme import Gaussian, Matches, scores
 from pcme.uncertainty import Basis, Confidence, EvaluationSet
-from pcme.uncertainty.curve import Curve
+from pcme.uncertainty.curve import Curve, Histogram
 from pcme.uncertainty.no_match import NoMatchRule
 from pcme.uncertainty.risk_coverage import RiskCoverage
 
 SCORE = scores.create("csd_prob", scale=4.0, shift=4.0)
+RULE = NoMatchRule(1000, 1.2, (-4.0, -2.0, 0.0, 3.0), (1.0, 3.0, 5.0), 0.1)
+
+
+def drawn(count, seed, *, true=lambda x: x):
+    """Log-odds, and truths that come true with the odds `true` makes of them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 3, count)
+    return x, rng.random(count) < expit(true(x))
+
+
+def histogram(x, truth):
+    counted = Histogram()
+    counted.add(log_expit(x), truth)
+    return counted
 
 
 def part(captions=60, images=24, *, seed=0, dim=2):

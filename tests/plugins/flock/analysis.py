@@ -16,7 +16,6 @@ class Brightness(Result):
     spread: float
 
     def numbers(self) -> tuple[Number, ...]:
-        """Both."""
         return (
             Number("brightness", self.mean, "mean of all pixels, 0 to 255"),
             Number("spread", self.spread, "standard deviation between images"),
@@ -32,7 +31,6 @@ class BrightnessOfImages(Analysis[Brightness]):
     images: int = 100
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Brightness:
-        """Read some images."""
         source = subject.dataset.images
         values = [np.asarray(source.load(i)).mean() for i in range(min(len(source), self.images))]
         progress("images", len(values), len(values))

@@ -21,7 +21,6 @@ class BagOfWords(CaptionNetwork):
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
 
     def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
-        """The word vectors, and the mean of those that are there."""
         if lengths is None:
             lengths = inputs.new_full((len(inputs),), inputs.shape[1])
         words = self.words(inputs)
@@ -30,7 +29,6 @@ class BagOfWords(CaptionNetwork):
         return Features(words, pooled, pooled, mask)
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
-        """The one table of them."""
         return [self.words.weight]
 
 
@@ -40,6 +38,5 @@ class Bag(CaptionBackbone):
     """The mean of a caption's word vectors."""
 
     def build(self, context: Build) -> BagOfWords:
-        """The network."""
         assert context.word_vectors is not None, "captions are words"
         return BagOfWords(context.word_vectors)

@@ -21,16 +21,13 @@ class Squares(ImageSource):
         return COUNTS[self.split]
 
     def id(self, index: int) -> str:
-        """Split and number."""
         return f"{self.split}-{index}"
 
     def load(self, index: int) -> Image.Image:
-        """A square of 16 x 16 pixels."""
         colour = list(COLOURS.values())[index % len(COLOURS)]
         return Image.new("RGB", (16, 16), tuple(min(255, part + index) for part in colour))
 
     def stamp(self, index: int) -> str:
-        """Squares never change."""
         return "1"
 
 
@@ -43,11 +40,9 @@ class ColouredSquares(Dataset):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Three splits."""
         return tuple(COUNTS)
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
-        """One caption per square."""
         images = Squares(self.checked_split(split))
         colours = np.arange(len(images)) % len(COLOURS)
         names = [list(COLOURS)[colour] for colour in colours]

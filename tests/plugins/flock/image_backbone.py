@@ -21,11 +21,9 @@ class GridNetwork(ImageNetwork):
         self.map = linear(3, features, generator)
 
     def forward(self, pixels: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b s d"]:
-        """Features of the four cells."""
         return self.map(adaptive_avg_pool2d(pixels, 2).flatten(2).transpose(1, 2))
 
     def blocks(self) -> Sequence[nn.Module]:
-        """One part."""
         return (self.map,)
 
 
@@ -37,5 +35,4 @@ class Grid(ImageBackbone):
     features: int = 8
 
     def build(self, context: Build) -> GridNetwork:
-        """The network."""
         return GridNetwork(self.features, context.generator)

@@ -23,11 +23,9 @@ class Logistic(Method):
     log_sigma: float = -2.0
 
     def heads(self, dim: int) -> HeadOptions:
-        """One σ per dimension."""
         return HeadOptions(dim, log_sigma=self.log_sigma)
 
     def objective(self) -> "LogisticObjective":
-        """The loss."""
         return LogisticObjective(self)
 
 
@@ -42,12 +40,10 @@ class LogisticObjective(Objective):
     def forward(
         self, images: Gaussian, captions: Gaussian, matches: Bool[Tensor, "b b"], generator: torch.Generator
     ) -> Terms:
-        """Two terms: match and sigma."""
         logits = 1 - self.log_scale.exp() * torch.cdist(images.mean, captions.mean, p=1)
         pull = (images.log_sigma - self.log_sigma).square().mean()
         match = binary_cross_entropy_with_logits(logits, matches.to(logits.dtype))
         return Terms({"match": match, "sigma": pull}, {"sigma": 0.1})
 
     def score(self) -> Score:
-        """The plugin's score with the learned scale."""
         return scores.create("flock-manhattan", scale=self.log_scale.exp().item())

@@ -21,5 +21,4 @@ class Manhattan(Score):
     scale: float = 2.0
 
     def pairs(self, queries: Normal, gallery: Normal) -> Float[Tensor, "*n"]:
-        """The formula for broadcastable pairs."""
         return logsigmoid(1 - self.scale * (queries.mean - gallery.mean).abs().sum(-1))

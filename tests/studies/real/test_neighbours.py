@@ -35,19 +35,10 @@ def test_it_is_the_loop(count):
     torch.testing.assert_close(found.log_sigma, expected.log_sigma)
 
 
-def test_one_neighbour_is_the_item_itself():
-    items = drawn()
-    torch.testing.assert_close(averaged(items, 1).mean, items.mean)
-
-
-def test_points_are_averaged_like_means():
+def test_points_are_averaged_like_means_and_isotropic_stays_isotropic():
     items = drawn()
     found = averaged(Points(items.mean[:, None]), 5)
     torch.testing.assert_close(found.x[:, 0], averaged(items, 5).mean)
-
-
-def test_isotropic_stays_isotropic():
-    items = drawn()
     flat = Gaussian(items.mean, items.log_sigma[:, :1])
     assert averaged(flat, 3).log_sigma.shape == (len(items), 1)
 
@@ -67,12 +58,10 @@ def test_what_is_an_items_own_cancels():
     assert precision(averaged(gallery, 10)) > precision(gallery) + 0.05
 
 
-@pytest.mark.parametrize("count", [0, 41])
-def test_a_count_that_cannot_be_is_refused(count):
-    with pytest.raises(ConfigError, match=f"got {count}"):
-        averaged(drawn(), count)
-
-
-def test_several_points_an_item_are_refused():
-    with pytest.raises(ConfigError, match="3 points"):
-        averaged(Points(torch.zeros(4, 3, 2)), 2)
+@pytest.mark.parametrize(
+    ("items", "count", "message"),
+    [(drawn(), 0, "got 0"), (drawn(), 41, "got 41"), (Points(torch.zeros(4, 3, 2)), 2, "3 points")],
+)
+def test_counts_that_cannot_be_and_several_points_an_item_are_refused(items, count, message):
+    with pytest.raises(ConfigError, match=message):
+        averaged(items, count)
