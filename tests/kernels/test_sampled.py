@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from pcme import Gaussian, Points
+from pcme import Gaussian
 from pcme.kernels import sampled
 from tests.helpers import random_gaussians
 
@@ -36,12 +36,6 @@ def test_float32_never_under_or_overflows():
     out = sampled.log_match(x * 50, y * 50, 30.0, 30.0)
     assert torch.isfinite(out).all()
     assert (out < -88).any()
-
-
-def test_mean_distance_equals_the_loop():
-    x, y = samples(3, 2, 4, 0), samples(4, 5, 4, 1)
-    expected = (x[:, None, :, None] - y[None, :, None]).norm(dim=-1).mean((2, 3))
-    assert torch.allclose(sampled.mean_distance(x, y), expected)
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0, 400.0])
@@ -105,8 +99,3 @@ def test_draws_have_the_gaussians_moments():
     error = items.sigma / math.sqrt(20_000)
     assert ((drawn.mean(1) - items.mean).abs() < 5 * error).all()
     assert torch.allclose(drawn.std(1), items.sigma, rtol=0.03)
-
-
-def test_points_are_taken_as_they_are():
-    points = Points(samples(5, 2, 3, 0))
-    assert torch.equal(sampled.draw(points, slice(1, 4), 7, seed=0, side="item"), points.x[1:4])
