@@ -1,5 +1,6 @@
 """Matches against sets of pairs built by plain loops."""
 
+import tracemalloc
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -211,7 +212,6 @@ def test_facts_against_a_loop(pair, block_bytes):
 
 def test_labels_never_build_a_cube(monkeypatch):
     """2,000 x 2,000 x 80 would be 320 MB even in bytes; the blocks stay below a tenth of it."""
-    tracemalloc = pytest.importorskip("tracemalloc")
     labels = np.random.default_rng(0).random((2000, 80)) < 0.5
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 2**20)
     tracemalloc.start()

@@ -11,8 +11,8 @@ from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.scores import Cost, Score
 from pcme.scores.gallery import Fixed
 from pcme.scores.scan import Scan
-from tests.helpers import random_gaussians, unless_annotations_are_enforced
-from tests.scores.worlds import SCORES, assert_exact, facts, generator, over, sides
+from tests.helpers import generator, random_gaussians, unless_annotations_are_enforced
+from tests.scores.worlds import SCORES, assert_exact, facts, over, sides
 
 TAKE_POINTS = [score for score in SCORES if score.max_points is None]
 ORDER = ["matrix", "blocks", "top-k"]
@@ -187,17 +187,10 @@ def test_an_unknown_parameter_lists_the_known_ones(name, parameter, words):
     assert all(word in str(caught.value) for word in (parameter, *words))
 
 
+PROBABILITIES = ("match_prob", "overlap", "csd_prob")
 BAD_VALUES = [
-    *(
-        (name, "scale", bad)
-        for name in ("match_prob", "overlap", "csd_prob")
-        for bad in (0.0, -5.0, math.nan, math.inf)
-    ),
-    *(
-        (name, "shift", bad)
-        for name in ("match_prob", "overlap", "csd_prob")
-        for bad in (math.nan, math.inf, -math.inf)
-    ),
+    *((name, "scale", bad) for name in PROBABILITIES for bad in (0.0, -5.0, math.nan, math.inf)),
+    *((name, "shift", bad) for name in PROBABILITIES for bad in (math.nan, math.inf, -math.inf)),
     *((name, "samples", bad) for name in ("match_prob", "nearest", "average_l2") for bad in (0, -3)),
     pytest.param("match_prob", "method", "exact", marks=unless_annotations_are_enforced),
 ]

@@ -19,7 +19,7 @@ from pcme.kernels import sampled
 from pcme.retrieval.ranking import Ranking
 from pcme.scores.base import Score
 from pcme.scores.plans import PairsPlan
-from tests.helpers import random_gaussians
+from tests.helpers import generator, random_gaussians
 from tests.scores.worlds import (
     DTYPES,
     FORMULAS,
@@ -27,7 +27,6 @@ from tests.scores.worlds import (
     SCORES,
     assert_exact,
     assert_same_ranking,
-    generator,
     normals,
     over,
     sides,
@@ -381,11 +380,8 @@ def test_top_k_is_exact_in_awkward_galleries(score, gallery, dtype):
 @over("score", FORMULAS)
 def test_top_k_of_very_tight_items_is_the_full_ranking_or_an_error(score):
     """Lifted vectors leave the range of float32 here: no shortlist, rather than a wrong one."""
-    sharp = torch.full((1, 1), -45.0, dtype=torch.float64)
-    queries = random_gaussians(4, 6, seed=1, dtype=torch.float64)
-    gallery = random_gaussians(400, 6, seed=2, dtype=torch.float64)
-    queries = Gaussian(queries.mean, sharp.expand(4, 1))
-    gallery = Gaussian(gallery.mean, sharp.expand(400, 1))
+    queries, gallery = sides(torch.float64, queries=4, items=400)
+    queries, gallery = (Gaussian(side.mean, torch.full_like(side.mean[:, :1], -45)) for side in (queries, gallery))
     try:
         ranking = score.topk(queries, gallery, k=5)
     except PcmeError:

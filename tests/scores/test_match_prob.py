@@ -12,8 +12,8 @@ from pcme.scores.gallery import Fixed
 from pcme.scores.lifts import DistanceLift
 from pcme.scores.scan import Scan
 from studies.accuracy.imhof import match_probability
-from tests.helpers import random_gaussians
-from tests.scores.worlds import assert_exact, facts, generator, sides
+from tests.helpers import generator, random_gaussians
+from tests.scores.worlds import assert_exact, facts, sides
 
 ANALYTIC = scores.create("match_prob")
 SAMPLED = scores.create("match_prob", method="sampled")

@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from pcme import Gaussian, Points, scores
 from pcme.kernels import compiled
 from pcme.scores import plans
-from tests.scores.worlds import FORMULAS, generator, normals, over, sides
+from tests.helpers import generator
+from tests.scores.worlds import FORMULAS, normals, over, sides
 
 DIM = 96
 KERNELS = ("bhattacharyya", "elk", "overlap")
