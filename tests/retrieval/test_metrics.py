@@ -262,11 +262,8 @@ def test_a_query_that_is_not_asked_needs_no_depth():
 @pytest.mark.parametrize(
     "ranked",
     [
-        np.zeros((8, 4)),
-        np.zeros((4, 7)),
-        np.zeros((3, 8)),
-        Ranking.from_scores(np.zeros((4, 9))),
-        Ranking.from_scores(np.zeros((3, 8))),
+        *(np.zeros(shape) for shape in ((8, 4), (4, 7), (3, 8))),
+        *(Ranking.from_scores(np.zeros(shape)) for shape in ((4, 9), (3, 8))),
         Ranking([[8]] * 4, [[0.0]] * 4),
     ],
     ids=str,

@@ -1,15 +1,14 @@
-"""Scores of points against loops, expectations, and the scores they are the same as."""
+"""Scores of points against loops and expectations."""
 
 import pytest
 import torch
 
 from pcme import Points, scores
-from tests.helpers import random_gaussians
+from tests.helpers import generator, random_gaussians
 
 
-def points(n, k, seed, length=None):
-    x = torch.randn(n, k, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return Points(x if length is None else length * torch.nn.functional.normalize(x, dim=-1))
+def points(n, k, seed):
+    return Points(torch.randn(n, k, 5, generator=generator(seed), dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("j", "k"), [(1, 1), (2, 2), (4, 3)])
@@ -43,7 +42,7 @@ def test_average_l2_is_the_mean_distance_of_the_points():
 
 def test_average_l2_is_an_expected_distance():
     sides = [random_gaussians(n, 4, seed=n, log_sigma=-0.4, dtype=torch.float64) for n in (3, 4)]
-    x, y = (side.sample(100_000, torch.Generator().manual_seed(5 + n)).x for n, side in enumerate(sides))
+    x, y = (side.sample(100_000, generator(5 + n)).x for n, side in enumerate(sides))
     distance = torch.stack([(x[q] - y[g]).norm(dim=-1) for q in range(3) for g in range(4)], 1)
     ours = torch.stack([scores.create("average_l2", samples=32, seed=s)(*sides).flatten() for s in range(40)])
     error = (ours.var(0) / len(ours) + distance.var(0) / len(distance)).sqrt()
