@@ -236,7 +236,7 @@ BAD_CLASSES = [
     (ShapeError, r"gallery_classes: must be a list .* got shape \(0,\)", ([1], [])),
     (ShapeError, r"query_classes.* got shape \(1, 1\)", ([[1]], [1])),
     (DataError, "gallery_classes: must be integers or strings, got float64", ([1], [1.5])),
-    (DataError, "must be integers or strings, got object", (np.array([1, None]), [1])),
+    (DataError, "must be integers or strings, got object", (np.array(["a", None]), ["a"])),
     (DataError, "must be of one kind, got int64 and <U1", ([1], ["1"])),
 ]
 BAD_LABELS = [
