@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from pcme import Gaussian
+from pcme import Gaussian, Points
 from pcme.kernels import sampled
 from tests.helpers import random_gaussians
 
@@ -79,8 +79,9 @@ def test_samples_depend_on_position_not_on_how_rows_are_cut():
     items = random_gaussians(50, 6, seed=0)
     whole = sampled.draw(items, slice(0, 50), 3, seed=5, side="query")
     for start, stop in ((0, 1), (7, 33), (16, 32), (45, 50)):
-        part = sampled.draw(items, slice(start, stop), 3, seed=5, side="query")
-        assert torch.equal(part, whole[start:stop])
+        for source in (items, Points(whole)):  # points are taken as they are
+            part = sampled.draw(source, slice(start, stop), 3, seed=5, side="query")
+            assert torch.equal(part, whole[start:stop])
 
 
 def test_draws_of_both_sides_and_seeds_are_independent():
