@@ -29,11 +29,8 @@ def points(n, k, dim, *, seed, dtype=torch.float32):
 
 def same(a, b):
     """Equal to the bit, in type and shape."""
-    parts = [(a.x, b.x)] if isinstance(a, Points) else [(a.mean, b.mean), (a.log_sigma, b.log_sigma)]
-    return type(a) is type(b) and all(p.dtype == q.dtype and p.shape == q.shape and torch.equal(p, q) for p, q in parts)
-
-
-# Shapes and types
+    parts = [(getattr(a, part), getattr(b, part)) for part in a.STORED]
+    return type(a) is type(b) and all(p.dtype == q.dtype and torch.equal(p, q) for p, q in parts)
 
 
 def test_both_kinds_know_their_size_type_and_points():
@@ -90,9 +87,6 @@ def test_what_does_not_fit_is_refused(build, parts, given):
         build(*parts)
 
 
-# Sampling
-
-
 def test_samples_have_the_stated_mean_and_variance():
     items = random_gaussians(3, 4, seed=0, log_sigma=-0.5, spread=1.0, dtype=torch.float64)
     draws = 100_000
@@ -147,9 +141,6 @@ def test_gradients_reach_mean_and_log_sigma_through_the_samples(make):
     assert torch.allclose(log_sigma.grad, slope.sum(1, keepdim=True) if slope.shape != log_sigma.shape else slope)
 
 
-# Rows
-
-
 ROWS = [
     (2, [2]),
     (-1, [4]),
@@ -173,19 +164,11 @@ def test_rows_are_chosen_and_the_leading_axis_stays(rows, expected):
     assert same(several[rows], Points(several.x[expected]))
 
 
-def test_items_can_be_walked_one_by_one():
-    items = isotropic(3, 2, seed=0)
-    assert same(Gaussian.cat(list(items)), items)
-    several = points(3, 2, 2, seed=0)
-    assert same(Points.cat(list(several)), several)
-    with pytest.raises(IndexError):
-        items[3]
-
-
-# Joining, moving, detaching
-
-
-def test_cat_keeps_the_order():
+def test_cat_keeps_the_order_of_items_walked_one_by_one():
+    for items in (isotropic(3, 2, seed=0), points(3, 2, 2, seed=0)):
+        assert same(type(items).cat(list(items)), items)
+        with pytest.raises(IndexError):
+            items[3]
     a, b = random_gaussians(2, 3, seed=0), random_gaussians(4, 3, seed=1)
     joined = Gaussian.cat([a, b])
     assert same(joined[:2], a)
@@ -196,9 +179,6 @@ def test_cat_keeps_the_order():
     x, y = points(2, 5, 3, seed=0), points(1, 5, 3, seed=1)
     assert same(Points.cat([x, y])[:2], x)
     assert same(Points.cat([x, y])[2], y)
-
-
-# Finite values
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -214,13 +194,7 @@ def test_non_finite_values_are_named_by_part_and_item(part, bad):
     vectors.x[3, 1, 2] = bad
     with pytest.raises(DataError, match=r"gallery\.x.* 1 of 4 items, first item 3\b"):
         vectors.require_finite("gallery")
-
-
-def test_finite_values_whose_sum_overflows_are_finite():
-    Gaussian(torch.full((2, 3), 3e38), torch.zeros(2, 1)).require_finite("images")
-
-
-# Files
+    Gaussian(torch.full((2, 3), 3e38), torch.zeros(2, 1)).require_finite("images")  # though their sum is not
 
 
 def embeddings():

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from pcme.kernels import analytic
 from studies.accuracy.imhof import chi_square_cdf, match_probability
 from tests.helpers import random_gaussians
-from tests.kernels.pairs import A, B, assert_compiled_is_differentiable, pair, probability
+from tests.kernels.pairs import A, B, pair, probability
 
 
 def test_oracle_distribution_is_scipys_noncentral_chi_square():
@@ -115,8 +115,3 @@ def test_coinciding_means_have_finite_values_and_gradients(log_sigma, dtype):
     assert torch.isfinite(out).all()
     assert torch.isfinite(mean.grad).all()
     assert torch.isfinite(log.grad).all()
-
-
-@pytest.mark.parametrize("scale", [3.0, 10.0, 40.0, 200.0])
-def test_the_compiled_pass_equals_the_differentiable_one(scale):
-    assert_compiled_is_differentiable(scale, 64, -1.0)

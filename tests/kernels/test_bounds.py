@@ -38,14 +38,8 @@ def test_upper_bound_is_never_below_any_farther_pair(seed, dim, log_sigma, sprea
     a = torch.tensor(scale, dtype=torch.float64)
     values = analytic.log_match(side(query), side(items), a, a)[0]
     spreads, spreads2, uneven, widest = (part[0] for part in sums(query, items))
-    limits = bounds.Limits(
-        spreads.min()[None],
-        spreads.max()[None],
-        spreads2.max()[None],
-        uneven.max().clamp_min(0)[None],
-        widest.max()[None],
-        dim,
-    )
+    extremes = spreads.min(), spreads.max(), spreads2.max(), uneven.max().clamp_min(0), widest.max()
+    limits = bounds.Limits(*(value[None] for value in extremes), dim)
     order = means.argsort()
     for first in (0, 10, 39):
         bound = bounds.upper_log_match(means[order[first]][None], limits, a, a)

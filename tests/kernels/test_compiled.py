@@ -2,18 +2,23 @@
 
 import numpy as np
 import pytest
+import torch
 
-from pcme.kernels import compiled
-from tests.kernels.pairs import assert_compiled_is_differentiable
+from pcme.kernels import analytic, compiled
+from tests.helpers import random_gaussians
 
 
 def sides(q, g, dim, dtype, seed=0, spread=0.5):
     rng = np.random.default_rng(seed)
-    draw = [
+    return [
         (rng.standard_normal((n, dim)).astype(dtype), np.exp(rng.normal(0, spread, (n, dim))).astype(dtype))
         for n in (q, g)
     ]
-    return draw[0], draw[1]
+
+
+def sums(left, right, threads):
+    packed = compiled.pack(*compiled.pad(*right))
+    return compiled.kernel_sums(compiled.pad(*left), packed, len(right[0]), threads)
 
 
 def direct(left, right):
@@ -26,11 +31,9 @@ def direct(left, right):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_sums_equal_the_formula(dtype, q, g, dim, threads):
     left, right = sides(q, g, dim, dtype)
-    m, log_sum = compiled.kernel_sums(compiled.pad(*left), compiled.pack(*compiled.pad(*right)), g, threads)
-    expected = direct(left, right)
     close = 1e-5 if dtype == np.float32 else 1e-13
-    np.testing.assert_allclose(m, expected[0], rtol=close)
-    np.testing.assert_allclose(log_sum, expected[1], rtol=close, atol=close * dim)
+    for found, expected in zip(sums(left, right, threads), direct(left, right), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=close, atol=close * dim)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -39,40 +42,15 @@ def test_sums_hold_at_the_edge_of_the_safe_range(dtype):
     for level in (-edge, edge):
         left, right = sides(2, 5, 8, dtype, spread=0.0)
         left, right = ((m, (v * np.exp(level)).astype(dtype)) for m, v in (left, right))
-        m, log_sum = compiled.kernel_sums(compiled.pad(*left), compiled.pack(*compiled.pad(*right)), 5, 1)
-        expected = direct(left, right)
-        np.testing.assert_allclose(m, expected[0], rtol=1e-4)
-        np.testing.assert_allclose(log_sum, expected[1], rtol=1e-4)
+        for found, expected in zip(sums(left, right, 1), direct(left, right), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_an_items_sums_do_not_depend_on_its_neighbours():
     left, right = sides(4, 300, 20, np.float32)
-    whole = compiled.kernel_sums(compiled.pad(*left), compiled.pack(*compiled.pad(*right)), 300, 2)
     some = np.array([299, 0, 128, 7])
-    part = compiled.pad(right[0][some], right[1][some])
-    alone = compiled.kernel_sums(compiled.pad(*left), compiled.pack(*part), 4, 1)
-    for a, b in zip(whole, alone, strict=True):
-        np.testing.assert_array_equal(a[:, some], b)
-
-
-def test_gradients_are_finite_differences():
-    left, right = sides(3, 4, 5, np.float64)
-    rng = np.random.default_rng(1)
-    weights = rng.standard_normal((3, 4)), rng.standard_normal((3, 4))
-
-    def total(mean, variance):
-        m, log_sum = direct((mean, variance), right)
-        return (weights[0] * m + weights[1] * log_sum).sum()
-
-    found = compiled.kernel_gradients(left, right, weights, 2)
-    for part in range(2):
-        for i, d in ((0, 0), (1, 4), (2, 2)):
-            step = np.zeros_like(left[0])
-            step[i, d] = 1e-6
-            moved = [[*left], [*left]]
-            moved[0][part], moved[1][part] = left[part] + step, left[part] - step
-            slope = (total(*moved[0]) - total(*moved[1])) / 2e-6
-            assert found[part][i, d] == pytest.approx(slope, rel=1e-6, abs=1e-8)
+    for whole, alone in zip(sums(left, right, 2), sums(left, (right[0][some], right[1][some]), 1), strict=True):
+        np.testing.assert_array_equal(whole[:, some], alone)
 
 
 def test_pair_moments_equal_the_sums():
@@ -85,6 +63,15 @@ def test_pair_moments_equal_the_sums():
 
 
 @pytest.mark.parametrize("scale", [3.0, 10.0, 40.0, 200.0])
-@pytest.mark.parametrize(("dim", "log_sigma"), [(64, -3.0), (2, -1.0)])
+@pytest.mark.parametrize(("dim", "log_sigma"), [(64, -3.0), (2, -1.0), (64, -1.0)])
 def test_the_narrow_rule_equals_the_differentiable_one(scale, dim, log_sigma):
-    assert_compiled_is_differentiable(scale, dim, log_sigma)
+    gaussians = [random_gaussians(n, dim, seed=n, log_sigma=log_sigma, dtype=torch.float64) for n in (6, 9)]
+    (m1, v1), (m2, v2) = sides = [(items.mean, items.variance) for items in gaussians]
+
+    def gather(flat):
+        i, j = flat // 9, flat % 9
+        return m1[i] - m2[j], v1[i] + v2[j]
+
+    a, b = (torch.tensor(value, dtype=torch.float64) for value in (scale, 10.0))
+    fast = analytic.score_pairs(analytic.Moments.of_sides(*sides), gather, a, b)
+    assert torch.allclose(fast, analytic.log_match(*sides, a, b), rtol=1e-9, atol=1e-12)

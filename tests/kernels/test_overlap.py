@@ -41,23 +41,16 @@ def test_an_absurd_range_is_an_error_that_says_so():
         overlap.terms(left, Gaussian(left.mean, torch.tensor([[200.0], [-200.0]])))
 
 
-def test_gradients_equal_autograd_through_the_formula():
-    sides = [random_gaussians(n, 7, seed=n, dtype=torch.float64) for n in (3, 4)]
-    inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma)]
+@pytest.mark.parametrize("widths", [7, 1])
+def test_gradients_are_finite_differences(widths, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    sides = [random_gaussians(n, 7, seed=n, log_sigma=0, dtype=torch.float64) for n in (3, 4)]
+    inputs = [t.requires_grad_() for g in sides for t in (g.mean, g.log_sigma[:, :widths].clone())]
 
     def run(m1, l1, m2, l2):
         return overlap.terms(Gaussian(m1, l1), Gaussian(m2, l2))
 
-    assert torch.autograd.gradcheck(run, inputs, rtol=1e-4)
-
-
-def test_isotropic_sigma_gets_its_gradient():
-    mean = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    log = torch.zeros(3, 1, dtype=torch.float64, requires_grad=True)
-    m, log_sum = overlap.terms(Gaussian(mean, log), Gaussian(mean, log))
-    (m.sum() + log_sum.sum()).backward()
-    assert log.grad.shape == (3, 1)
-    assert torch.isfinite(log.grad).all()
+    assert torch.autograd.gradcheck(run, inputs, rtol=1e-6, atol=1e-7)
 
 
 def test_the_broadcast_for_other_devices_agrees(monkeypatch):

@@ -38,12 +38,6 @@ def test_float32_never_under_or_overflows():
     assert (out < -88).any()
 
 
-def test_mean_distance_equals_the_loop():
-    x, y = samples(3, 2, 4, 0), samples(4, 5, 4, 1)
-    expected = (x[:, None, :, None] - y[None, :, None]).norm(dim=-1).mean((2, 3))
-    assert torch.allclose(sampled.mean_distance(x, y), expected)
-
-
 @pytest.mark.parametrize("scale", [1.0, 10.0, 400.0])
 def test_nll_equals_the_loop_for_matches_and_others(scale):
     x, y = samples(3, 3, 4, 0), samples(4, 2, 4, 1)
@@ -85,8 +79,9 @@ def test_samples_depend_on_position_not_on_how_rows_are_cut():
     items = random_gaussians(50, 6, seed=0)
     whole = sampled.draw(items, slice(0, 50), 3, seed=5, side="query")
     for start, stop in ((0, 1), (7, 33), (16, 32), (45, 50)):
-        part = sampled.draw(items, slice(start, stop), 3, seed=5, side="query")
-        assert torch.equal(part, whole[start:stop])
+        for source in (items, Points(whole)):  # points are taken as they are
+            part = sampled.draw(source, slice(start, stop), 3, seed=5, side="query")
+            assert torch.equal(part, whole[start:stop])
 
 
 def test_draws_of_both_sides_and_seeds_are_independent():
@@ -105,8 +100,3 @@ def test_draws_have_the_gaussians_moments():
     error = items.sigma / math.sqrt(20_000)
     assert ((drawn.mean(1) - items.mean).abs() < 5 * error).all()
     assert torch.allclose(drawn.std(1), items.sigma, rtol=0.03)
-
-
-def test_points_are_taken_as_they_are():
-    points = Points(samples(5, 2, 3, 0))
-    assert torch.equal(sampled.draw(points, slice(1, 4), 7, seed=0, side="item"), points.x[1:4])

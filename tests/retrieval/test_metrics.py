@@ -58,9 +58,6 @@ PLAUSIBLE = [SCORES[0], SCORES[2]]
 PMRP = {0: [0, 1], 1: [3 / 5, 2 / 3], 2: [6 / 7, 4 / 6]}
 
 
-# --- plain loops ----------------------------------------------------------------------------------
-
-
 def loop(value, scores, mask):
     """value(relevance of the ranked items as 0s and 1s, R) per query, NaN without right answers."""
     rows = zip(np.asarray(scores).tolist(), np.asarray(mask).tolist(), strict=True)
@@ -105,9 +102,6 @@ def problems(draw):
     return scores, draw(hnp.arrays(np.bool_, shape))
 
 
-# --- worked examples ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("metric", "expected"), WORKED)
 @pytest.mark.parametrize("kind", [list, np.float32, torch.tensor, Ranking.from_scores])
 def test_by_hand(metric, expected, kind):
@@ -125,18 +119,6 @@ def test_pmrp_by_hand(kind):
             np.testing.assert_allclose(value, expected, rtol=1e-15)
     mean = np.mean(list(PMRP.values()), axis=0)
     np.testing.assert_allclose(pmrp(ranked, QUERY_LABELS, GALLERY_LABELS), mean, rtol=1e-15)
-
-
-def test_pmrp_without_unlabelled_items_by_hand():
-    # Item 2 leaves. From 110 within 2: top 6 of 1 3 7 5 4 0 6 has 1 3 7 5 0 of {0,1,3,5,6,7}.
-    # From 001 within 2: top 5 of 4 6 3 0 7 1 5 has 4 3 7 of {1,3,4,5,7}. Query 000 is not asked.
-    labels, scores = [*QUERY_LABELS, [0, 0, 0]], [*PLAUSIBLE, SCORES[3]]
-    for ranked in (scores, Ranking.from_scores(scores)):
-        value = pmrp(ranked, labels, GALLERY_LABELS, within=2, drop_unlabelled=True)
-        np.testing.assert_allclose(value, [5 / 6, 3 / 5, NAN], rtol=1e-15)
-
-
-# --- properties -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -209,9 +191,6 @@ def test_more_than_the_gallery_holds():
         assert precision(ranked, matches, 10).tolist() == [0.1]
 
 
-# --- chance ---------------------------------------------------------------------------------------
-
-
 def test_chance_is_the_mean_over_all_orders():
     mask = np.array([[True, False, False, False], [True, True, False, True]])
     matches = Matches.from_dense(mask)
@@ -236,9 +215,6 @@ def test_scores_without_information_are_at_chance(dtype):
     ):
         error = values - chance(matches)
         assert abs(error.mean()) < 4 * error.std() / math.sqrt(len(error))
-
-
-# --- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -266,6 +242,8 @@ def test_a_ranking_too_short_for_pmrp():
     six = Ranking.from_scores(PLAUSIBLE, k=6)  # holds the unlabelled item 2, hence 5 that count
     with pytest.raises(DataError, match="keeps 6 of 8 items, 6 are needed"):
         pmrp(six, QUERY_LABELS, GALLERY_LABELS, within=2, drop_unlabelled=True)
+    # Item 2 leaves. From 110 within 2: top 6 of 1 3 7 5 4 0 6 has 1 3 7 5 0 of {0,1,3,5,6,7}.
+    # From 001 within 2: top 5 of 4 6 3 0 7 1 5 has 4 3 7 of {1,3,4,5,7}.
     seven = Ranking.from_scores(PLAUSIBLE, k=7)
     value = pmrp(seven, QUERY_LABELS, GALLERY_LABELS, within=2, drop_unlabelled=True)
     np.testing.assert_allclose(value, [5 / 6, 3 / 5])
@@ -284,11 +262,8 @@ def test_a_query_that_is_not_asked_needs_no_depth():
 @pytest.mark.parametrize(
     "ranked",
     [
-        np.zeros((8, 4)),
-        np.zeros((4, 7)),
-        np.zeros((3, 8)),
-        Ranking.from_scores(np.zeros((4, 9))),
-        Ranking.from_scores(np.zeros((3, 8))),
+        *(np.zeros(shape) for shape in ((8, 4), (4, 7), (3, 8))),
+        *(Ranking.from_scores(np.zeros(shape)) for shape in ((4, 9), (3, 8))),
         Ranking([[8]] * 4, [[0.0]] * 4),
     ],
     ids=str,
@@ -333,9 +308,6 @@ def test_nan_scores(metric):
         pmrp(scores[1:3], QUERY_LABELS, GALLERY_LABELS)
 
 
-# --- pytorch-metric-learning ----------------------------------------------------------------------
-
-
 def nearest(query, k, reference, ref_includes_query):
     return (query @ reference.T).topk(k)
 
@@ -368,48 +340,41 @@ def test_pytorch_metric_learning_agrees(seed):
         assert np.nanmean(ours[name]) == pytest.approx(theirs[name], rel=1e-6)
 
 
-# --- eccv_caption ---------------------------------------------------------------------------------
+SIDES = {"i2t": ("image", "caption"), "t2i": ("caption", "image")}
 
 
 class Karpathy5K:
-    """The real ids of COCO's 5,000 test images and 25,000 captions with made-up embeddings."""
+    """The real ids of COCO's 5,000 test images and 25,000 captions, the 50 best of made-up embeddings for each."""
 
     def __init__(self):
         self.eccv = ECCVCaption()
-        self.captions = self.eccv.coco_ids
-        owners = [self.eccv.coco_gts["t2i"][caption][0] for caption in self.captions.tolist()]
-        self.images = np.array(list(dict.fromkeys(owners)))
+        captions = self.eccv.coco_ids
+        owners = [self.eccv.coco_gts["t2i"][caption][0] for caption in captions.tolist()]
+        images = np.array(list(dict.fromkeys(owners)))
+        self.ids = {"image": images, "caption": captions}
         rng = np.random.default_rng(0)
-        points = rng.standard_normal((len(self.images), 6), np.float32)
-        noise = rng.standard_normal((len(self.captions), 6), np.float32)
-        self.vectors = {"image": points, "caption": points[self._positions(self.images, owners)] + 0.5 * noise}
-        self.ids = {"image": self.images, "caption": self.captions}
+        points, noise = (rng.standard_normal((len(ids), 6), np.float32) for ids in (images, captions))
+        vectors = {"image": points, "caption": points[self.positions("image", owners)] + 0.5 * noise}
+        self.rankings, self.lists = {}, {}  # by direction: as positions, and as lists of COCO ids
+        for direction, (side, other) in SIDES.items():
+            rows = vectors[side].reshape(-1, 500, 6)
+            ranking = Ranking.cat([Ranking.from_scores(some @ vectors[other].T, k=50) for some in rows])
+            found = self.ids[other][ranking.ids.numpy()].tolist()
+            self.rankings[direction] = ranking
+            self.lists[direction] = dict(zip(self.ids[side].tolist(), found, strict=True))
 
-    @staticmethod
-    def _positions(ids, wanted):
-        order = np.argsort(ids)
-        return order[np.searchsorted(ids, wanted, sorter=order)]
+    def positions(self, side, wanted):
+        order = np.argsort(self.ids[side])
+        return order[np.searchsorted(self.ids[side], wanted, sorter=order)]
 
-    def rank(self, side):
-        """The 50 best for each query of a side, and the same as lists of COCO ids."""
-        other = "caption" if side == "image" else "image"
-        left, right = self.vectors[side], self.vectors[other]
-        blocks = [Ranking.from_scores(left[i : i + 500] @ right.T, k=50) for i in range(0, len(left), 500)]
-        ranking = Ranking.cat(blocks)
-        found = self.ids[other][ranking.ids.numpy()].tolist()
-        return ranking, dict(zip(self.ids[side].tolist(), found, strict=True))
-
-    def matches(self, side, truth):
-        """The shipped ground truth as (positions of its queries, Matches)."""
-        other = "caption" if side == "image" else "image"
-        queries = self._positions(self.ids[side], list(truth))
-        counts = [len(items) for items in truth.values()]
-        items = self._positions(self.ids[other], [item for row in truth.values() for item in row])
-        pairs = np.repeat(np.arange(len(queries)), counts), items
-        return queries, Matches.from_pairs(*pairs, (len(queries), len(self.ids[other])))
-
-
-SIDES = {"i2t": "image", "t2i": "caption"}
+    def asked(self, direction, truth):
+        """The rankings of the queries that the shipped ground truth has, and their Matches."""
+        side, other = SIDES[direction]
+        truth = truth[direction]
+        items = self.positions(other, [item for row in truth.values() for item in row])
+        queries = np.repeat(np.arange(len(truth)), [len(row) for row in truth.values()])
+        matches = Matches.from_pairs(queries, items, (len(truth), len(self.ids[other])))
+        return self.rankings[direction][self.positions(side, list(truth))], matches
 
 
 @pytest.fixture(scope="module")
@@ -417,39 +382,24 @@ def coco():
     return Karpathy5K()
 
 
-@pytest.fixture(scope="module")
-def top_50(coco):
-    """Both directions of the whole test set: {"i2t": (ranking, lists), "t2i": ...}."""
-    return {direction: coco.rank(side) for direction, side in SIDES.items()}
-
-
 @pytest.mark.parametrize("k", [1, 5, 10])
-@pytest.mark.parametrize("benchmark", ["coco", "cxc", "eccv"])
-def test_eccv_caption_agrees_on_recall(coco, top_50, benchmark, k):
-    lists = {direction: found for direction, (_, found) in top_50.items()}
-    compute = {"coco": coco.eccv.coco_5k_recalls, "cxc": coco.eccv.cxc_recalls, "eccv": coco.eccv.eccv_recalls}[
-        benchmark
-    ]
-    theirs = compute(lists, "all", K=k)
-    truth = getattr(coco.eccv, f"{benchmark}_gts")
-    for direction, side in SIDES.items():
-        queries, matches = coco.matches(side, truth[direction])
-        ours = recall(top_50[direction][0][queries], matches, k).mean()
+@pytest.mark.parametrize(("truth", "function"), [("coco", "coco_5k"), ("cxc", "cxc"), ("eccv", "eccv")])
+def test_eccv_caption_agrees_on_recall(coco, truth, function, k):
+    theirs = getattr(coco.eccv, f"{function}_recalls")(coco.lists, "all", K=k)
+    for direction in SIDES:
+        ours = recall(*coco.asked(direction, getattr(coco.eccv, f"{truth}_gts")), k).mean()
         assert 0.02 < ours < 0.98
         assert ours == pytest.approx(theirs[direction], rel=1e-12)
 
 
-def test_eccv_caption_agrees_on_map_at_r_and_r_precision(coco, top_50, capsys):
-    lists = {direction: found for direction, (_, found) in top_50.items()}
-    theirs = coco.eccv.eccv_metrics(lists, "all")
+def test_eccv_caption_agrees_on_map_at_r_and_r_precision(coco, capsys):
+    theirs = coco.eccv.eccv_metrics(coco.lists, "all")
     capsys.readouterr()  # its progress bars
-    for direction, side in SIDES.items():
-        queries, matches = coco.matches(side, coco.eccv.eccv_gts[direction])
-        assert (len(queries), len(matches.indices)) == {"i2t": (1261, 22550), "t2i": (1332, 11279)}[direction]
-        ranking = top_50[direction][0][queries]
+    for direction, size in (("i2t", (1261, 22550)), ("t2i", (1332, 11279))):
+        ranking, matches = coco.asked(direction, coco.eccv.eccv_gts)
+        assert (len(matches), len(matches.indices)) == size
         for name, metric in (("eccv_map_at_r", map_at_r), ("eccv_rprecision", r_precision)):
-            ours = metric(ranking, matches).mean()
-            assert ours == pytest.approx(theirs[name][direction], rel=1e-12)
+            assert metric(ranking, matches).mean() == pytest.approx(theirs[name][direction], rel=1e-12)
 
 
 def test_eccv_caption_agrees_on_pmrp_where_the_two_definitions_meet():

@@ -1,11 +1,9 @@
 """Plausible matches by groups of labels against R-Precision, which compares all pairs."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcme.errors import DataError
 from pcme.retrieval.matches import Matches
 from pcme.retrieval.metrics import r_precision
 from pcme.retrieval.plausible import RADII, Groups, Plausible
@@ -39,8 +37,3 @@ def test_sizes_are_the_numbers_of_plausible_items():
     assert found.sizes[found.query_group[0]].tolist() == [1, 2, 3]
     assert found.sizes[found.query_group[1]].tolist() == [0, 1, 3]
     assert found.query_group[2] == -1
-
-
-def test_labels_of_nobody_are_an_error():
-    with pytest.raises(DataError, match="all 2 label"):
-        Groups.of(np.zeros((2, 3)))

@@ -8,7 +8,6 @@ from torch.distributions import MultivariateNormal
 
 from pcme import scores
 from tests.scores.integrals import assert_is_integral, close, covariance, integral, log_density
-from tests.scores.worlds import facts, normals, sides
 
 SCALE, SHIFT = 7.0, -3.0  # of `overlap`, away from its defaults
 
@@ -29,21 +28,6 @@ def overlap(pair):
     """sigmoid(b + a log ∫pq) in one dimension, once log 2π is taken out of the integral."""
     logit = SHIFT + SCALE * (power_integral(pair, 1.0) + 0.5 * math.log(2 * math.pi))
     return -math.log1p(math.exp(-logit))
-
-
-FACTS = {
-    "elk": (True, True, False, None, 0, False),
-    "bhattacharyya": (True, True, False, None, 0, False),
-    "overlap": (True, True, True, "elk", 0, False),
-}
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_facts(name):
-    score = scores.create(name)
-    assert facts(score) == FACTS[name]
-    assert score.ann(6).weights == score.weights(6)
-    assert (score.cost(sides()[0]).numbers, score.cost(sides()[0]).work) == (12, 36)
 
 
 def test_they_are_their_integrals():
@@ -73,9 +57,3 @@ def test_overlap_is_the_squashed_elk(wide_sides, scale, shift):
     options = {} if scale == 10 else {"scale": scale, "shift": shift}
     found = scores.create("overlap", **options)(*wide_sides)
     torch.testing.assert_close(found, torch.nn.functional.logsigmoid(shift + scale * per_dimension))
-
-
-@pytest.mark.parametrize("name", ["elk", "bhattacharyya", "overlap"])
-def test_the_kernel_and_the_formula_agree(name):
-    score, (queries, gallery) = scores.create(name), sides(torch.float64)
-    close(score(queries, gallery[:9]).diagonal(), score.pairs(normals(queries), normals(gallery[:9])))

@@ -8,12 +8,8 @@ import scipy.linalg
 import torch
 from scipy import integrate, stats
 
-from pcme import Points, scores
-from pcme.scores.gallery import Fixed
-from pcme.scores.lifts import DistanceLift
-from tests.helpers import random_gaussians
+from pcme import scores
 from tests.scores.integrals import assert_is_integral, close, covariance, integral, log_density
-from tests.scores.worlds import assert_exact, assert_shortlists, clustered, facts, generator, sides
 
 
 def mean_distance(pair):
@@ -71,17 +67,6 @@ def test_squared_distances_are_those_of_cdist(wide_sides):
     close(other.probability(*wide_sides), torch.sigmoid(2 + 3 * csd))
 
 
-def test_w2_is_mean_when_all_spreads_are_equal():
-    items = [random_gaussians(5, 3, seed=s, log_sigma=-1.0, spread=0.0, dtype=torch.float64) for s in (0, 1)]
-    close(scores.create("w2")(*items), scores.create("mean")(*items))
-
-
-def test_mean_takes_single_points_as_they_are():
-    queries, gallery = (Points(torch.randn(n, 1, 3, generator=generator(n))) for n in (4, 5))
-    expected = -torch.cdist(queries.x[:, 0], gallery.x[:, 0]).square()
-    torch.testing.assert_close(scores.create("mean")(queries, gallery), expected)
-
-
 def test_w2_is_the_bures_distance(wide_sides):
     def squared(m1, c1, m2, c2):
         root = scipy.linalg.sqrtm(c1)
@@ -91,29 +76,3 @@ def test_w2_is_the_bures_distance(wide_sides):
     parts = [[(m, c) for m, c in zip(s.mean.numpy(), covariance(s).numpy(), strict=True)] for s in wide_sides]
     expected = [[-squared(*p, *q) for q in parts[1]] for p in parts[0]]
     close(scores.create("w2")(*wide_sides), torch.tensor(expected))
-
-
-FACTS = {  # facts, numbers of an item in six dimensions
-    "mean": ((True, False, False, None, 1, False), 7),
-    "w2": ((True, False, False, None, 0, False), 12),
-    "csd": ((True, False, False, None, 0, False), 7),
-    "csd_prob": ((True, False, True, "csd", 0, False), 7),
-}
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_facts(name):
-    score = scores.create(name)
-    assert (facts(score), score.cost(sides()[0]).numbers) == FACTS[name]
-    lifts = {"mean": DistanceLift(16, by_sigma=False), "w2": None}
-    assert score.ann(7) == lifts.get(name, DistanceLift(16))
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_top_k_is_exact_and_short(name):
-    queries, gallery = clustered(6, seed=7), clustered(6000, seed=0)
-    score = scores.create(name)
-    assert_exact(score, queries, gallery, 5)
-    scan = score.scan(Fixed(gallery))
-    assert_shortlists(scan, queries)
-    assert getattr(scan, "by_sigma", True) == (name != "mean")

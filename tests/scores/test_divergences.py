@@ -7,7 +7,6 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 from pcme import scores
 from tests.scores.integrals import assert_is_integral, close, integral, log_density, swapped
-from tests.scores.worlds import assert_exact, clustered, facts, sides
 
 
 def kl(pair):
@@ -44,17 +43,6 @@ def test_they_are_those_of_torch_distributions(wide_sides):
         close(scores.create(name)(*wide_sides), -expected)
 
 
-@pytest.mark.parametrize(("name", "symmetric"), [("kl", False), ("reverse_kl", False), ("jeffreys", True)])
-def test_facts(name, symmetric):
-    assert facts(scores.create(name)) == (symmetric, True, False, None, 0, False)
-    assert scores.create(name).cost(sides()[0]).numbers == 12
-
-
 def test_the_alias():
     assert scores.create("js") == scores.create("jeffreys")
     assert set(scores.registry.aliases().values()) <= set(scores.names())
-
-
-@pytest.mark.parametrize("name", DEFINITIONS)
-def test_top_k_is_exact(name):
-    assert_exact(scores.create(name), clustered(6, seed=7), clustered(6000, seed=0), 5)

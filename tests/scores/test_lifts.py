@@ -42,7 +42,9 @@ def test_vectors_are_multiples_of_sixteen(dim, width):
 def test_a_density_has_no_lift_until_it_is_fitted():
     ann = scores.create("overlap").ann(7)
     assert (ann.width, ann.lift()) == (None, None)
-    assert scores.create("kl").ann(7) is None
+    for name in ("elk", "bhattacharyya", "overlap"):
+        assert scores.create(name).ann(7).weights == scores.create(name).weights(7)
+    assert scores.create("kl").ann(7) is scores.create("w2").ann(7) is None
 
 
 def uneven(count, *, seed, wide=0.0, dim=12):

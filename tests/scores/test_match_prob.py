@@ -12,29 +12,25 @@ from pcme.scores.gallery import Fixed
 from pcme.scores.lifts import DistanceLift
 from pcme.scores.scan import Scan
 from studies.accuracy.imhof import match_probability
-from tests.helpers import random_gaussians
-from tests.scores.worlds import assert_exact, facts, generator, sides
+from tests.helpers import generator, random_gaussians
+from tests.scores.worlds import assert_exact, facts, sides
 
 ANALYTIC = scores.create("match_prob")
 SAMPLED = scores.create("match_prob", method="sampled")
 
 
 def test_facts():
-    assert facts(ANALYTIC) == (True, False, True, None, 0, False)
     assert facts(SAMPLED) == (True, False, True, None, None, True)
-    assert ANALYTIC.record() == {"kind": "match_prob", "scale": 10.0, "shift": 10.0, "method": "analytic"} | {
-        "samples": 7,
-        "seed": 0,
-    }
+    defaults = {"scale": 10.0, "shift": 10.0, "method": "analytic", "samples": 7, "seed": 0}
+    assert ANALYTIC.record() == {"kind": "match_prob"} | defaults
     points = Points(torch.zeros(2, 1, 6))
     assert ANALYTIC.suited_to(points) == SAMPLED
     assert ANALYTIC.suited_to(sides()[0]) is ANALYTIC
     assert ANALYTIC.ann(7) == DistanceLift(16)
-    assert (ANALYTIC.cost(sides()[0]).numbers, ANALYTIC.cost(sides()[0]).work) == (12, 36)
 
 
-def test_its_scans():
-    items = sides()[1]
+def test_its_scans_and_their_memory():
+    queries, items = sides()
     single, several = (Points(items.sample(n, generator()).x) for n in (1, 2))
     for score, gallery, scan in [
         (ANALYTIC, items, MatchScan),
@@ -43,10 +39,6 @@ def test_its_scans():
         (SAMPLED, single, DistanceScan),
     ]:
         assert type(score.scan(Fixed(gallery))) is scan
-
-
-def test_memory_is_counted():
-    queries, items = sides()
     plan = ANALYTIC.plan(queries, items)
     assert (plan.bytes_per_pair, plan.bytes_per_item, plan.bytes_per_candidate) == (320, 768, 320)
     few = ANALYTIC.plan(queries[:1], random_gaussians(600, 6, seed=0))

@@ -1,41 +1,31 @@
-"""Scores of points against loops, expectations, and the scores they are the same as."""
+"""Scores of points against loops and expectations."""
 
 import pytest
 import torch
 
 from pcme import Points, scores
-from tests.helpers import random_gaussians
-from tests.scores.worlds import facts
+from tests.helpers import generator, random_gaussians
 
 
-def points(n, k, seed, length=None):
-    x = torch.randn(n, k, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return Points(x if length is None else length * torch.nn.functional.normalize(x, dim=-1))
+def points(n, k, seed):
+    return Points(torch.randn(n, k, 5, generator=generator(seed), dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("j", "k"), [(1, 1), (2, 2), (4, 3)])
-def test_against_a_loop(j, k):
+def test_nearest_against_a_loop(j, k):
     queries, gallery = points(4, j, seed=1), points(6, k, seed=2)
     expected = [[-min(float((a - b).square().sum()) for a in x for b in y) for y in gallery.x] for x in queries.x]
     found = scores.create("nearest")(queries, gallery)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+    assert scores.create("nearest")(queries, queries).max() <= 0  # a copy is at no distance, not beyond it
+    if j == k == 1:
+        torch.testing.assert_close(scores.create("mean")(queries, gallery), found)
 
 
-def test_for_points_of_length_one_it_is_the_best_cosine():
-    queries, gallery = points(4, 2, seed=1, length=1), points(6, 2, seed=2, length=1)
-    best = torch.einsum("qjd,gkd->qgjk", queries.x, gallery.x).amax((2, 3))
-    torch.testing.assert_close(scores.create("nearest")(queries, gallery), 2 * best - 2)
-
-
-def test_for_one_point_it_is_the_distance_of_the_means():
-    queries, gallery = points(4, 1, seed=1), points(6, 1, seed=2)
-    found, expected = (scores.create(name)(queries, gallery) for name in ("nearest", "mean"))
-    torch.testing.assert_close(found, expected)
-
-
-def test_a_copy_is_at_no_distance():
-    items = points(3, 2, seed=1)
-    assert bool((scores.create("nearest")(items, items) <= 0).all())
+def test_records_and_scores_for_single_points():
+    for name, single in (("nearest", scores.create("mean")), ("average_l2", scores.create("average_l2"))):
+        assert scores.create(name).record() == {"kind": name, "samples": 7, "seed": 0}
+        assert scores.create(name).for_single_points() == single
 
 
 def test_the_nearest_of_more_samples_is_nearer():
@@ -52,17 +42,8 @@ def test_average_l2_is_the_mean_distance_of_the_points():
 
 def test_average_l2_is_an_expected_distance():
     sides = [random_gaussians(n, 4, seed=n, log_sigma=-0.4, dtype=torch.float64) for n in (3, 4)]
-    x, y = (side.sample(100_000, torch.Generator().manual_seed(5 + n)).x for n, side in enumerate(sides))
+    x, y = (side.sample(100_000, generator(5 + n)).x for n, side in enumerate(sides))
     distance = torch.stack([(x[q] - y[g]).norm(dim=-1) for q in range(3) for g in range(4)], 1)
     ours = torch.stack([scores.create("average_l2", samples=32, seed=s)(*sides).flatten() for s in range(40)])
     error = (ours.var(0) / len(ours) + distance.var(0) / len(distance)).sqrt()
     assert ((ours.mean(0) + distance.mean(0)).abs() < 5 * error).all()
-
-
-@pytest.mark.parametrize("name", ["average_l2", "nearest"])
-def test_facts(name):
-    score = scores.create(name)
-    assert facts(score) == (True, False, False, None, None, True)
-    assert score.record() == {"kind": name, "samples": 7, "seed": 0}
-    single = {"nearest": scores.create("mean"), "average_l2": score}
-    assert score.for_single_points() == single[name]

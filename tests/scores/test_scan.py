@@ -26,13 +26,23 @@ COUNT = 6000
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def held(items, name, ids=None, **params):
+def held(items, name, ids=None):
     """(scan, resident) of items that are in memory, no store needed."""
     spread = "none" if isinstance(items, Points) else "diagonal"
-    settings = Settings(items.dim, spread, scores.create(name, **params))
+    settings = Settings(items.dim, spread, score_of(name))
     resident = Resident(settings)
     fill(resident, items, ids or [f"{n:06d}" for n in range(len(items))])
     return settings.score.scan(resident), resident
+
+
+def score_of(name):
+    return scores.create(name, **SCORES[name])
+
+
+def assert_as_topk(scan, name, queries, items, k):
+    ranking, found = score_of(name).topk(queries, items, k=k), scan.top(queries, k)
+    assert [one.rows.tolist() for one in found] == ranking.ids.tolist()
+    assert torch.equal(torch.tensor(np.array([one.scores for one in found])), ranking.scores)
 
 
 def fill(resident, items, ids):
@@ -46,17 +56,13 @@ def fill(resident, items, ids):
 @pytest.mark.parametrize("name", SCORES)
 def test_the_ids_are_those_of_topk(name):
     items, queries = clustered(COUNT, seed=0), clustered(12, seed=7, log_sigma=-1.5)
-    scan, _ = held(items, name, **SCORES[name])
-    ranking = scores.create(name, **SCORES[name]).topk(queries, items, k=10)
-    found = scan.top(queries, 10)
-    assert [one.rows.tolist() for one in found] == ranking.ids.tolist()
-    assert torch.equal(torch.tensor(np.array([one.scores for one in found])), ranking.scores)
+    assert_as_topk(held(items, name)[0], name, queries, items, 10)
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_a_filter_is_as_good_as_a_smaller_gallery(name):
     items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
-    scan, resident = held(items, name, **SCORES[name])
+    scan, resident = held(items, name)
     rows = np.sort(np.random.default_rng(0).choice(COUNT, 5000, replace=False))
     found = scan.top(queries, 10, rows)
     for n, one in enumerate(found):
@@ -71,7 +77,7 @@ def test_equal_scores_go_by_id(name):
     one = clustered(1, seed=3)
     items = Gaussian.cat([clustered(5000, seed=0), one[[0] * 20]])
     ids = [f"a{n:05d}" for n in range(5000)] + [f"z{(7 * n) % 20:02d}" for n in range(20)]
-    scan, resident = held(items, name, ids, **SCORES[name])
+    scan, resident = held(items, name, ids)
     (found,) = scan.top(one, 8)
     assert [resident.ids[n] for n in found.rows] == [f"z{n:02d}" for n in range(8)]
 
@@ -80,40 +86,26 @@ def test_equal_scores_go_by_id(name):
 def test_a_scan_follows_what_is_added_and_removed(name, monkeypatch):
     monkeypatch.setattr(scanning, "BLOCK", 1024)
     items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
-    scan, resident = held(items[:4500], name, **SCORES[name])
+    scan, resident = held(items[:4500], name)
     scan.top(queries, 10)
     fill(resident, items[4500:], [f"{n:06d}" for n in range(4500, COUNT)])
-    score = scores.create(name, **SCORES[name])
-    whole = score.topk(queries, items, k=10).ids.tolist()
-    assert [one.rows.tolist() for one in scan.top(queries, 10)] == whole
+    assert_as_topk(scan, name, queries, items, 10)
     kept = np.ones(COUNT, bool)
     kept[np.random.default_rng(1).choice(np.arange(3000, COUNT), 500, replace=False)] = False
     resident.remove(kept)
     resident.generation += 1
-    left = items[torch.from_numpy(np.flatnonzero(kept))]
-    rest = score.topk(queries, left, k=10).ids.tolist()
-    assert [one.rows.tolist() for one in scan.top(queries, 10)] == rest
+    assert_as_topk(scan, name, queries, items[torch.from_numpy(kept)], 10)
     assert resident.ids == [f"{n:06d}" for n in np.flatnonzero(kept)]
 
 
-def test_a_query_far_wider_than_all_items_is_still_exact():
+@pytest.mark.parametrize("name", ["match_prob", "overlap"])
+def test_queries_far_wider_and_items_of_all_widths_are_proven_or_scored(name):
     items = clustered(COUNT, seed=0)
     for shift in (6.0, 30.0):  # beyond what a wide pair is, and beyond single precision
         query = Gaussian(items.mean[:1], items.log_sigma[:1] + shift)
-        for name in ("match_prob", "overlap"):
-            scan, _ = held(items, name, **SCORES[name])
-            ranking = scores.create(name, **SCORES[name]).topk(query, items, k=5)
-            assert scan.top(query, 5)[0].rows.tolist() == ranking.ids[0].tolist()
-
-
-def test_items_of_all_widths_are_proven_or_scored():
-    items = clustered(COUNT, seed=0)
+        assert_as_topk(held(items, name)[0], name, query, items, 5)
     odd = Gaussian(items.mean, items.log_sigma + torch.linspace(-6, 2, COUNT)[:, None])
-    queries = clustered(6, seed=7)
-    for name in ("match_prob", "overlap"):
-        scan, _ = held(odd, name, **SCORES[name])
-        ranking = scores.create(name, **SCORES[name]).topk(queries, odd, k=10)
-        assert [one.rows.tolist() for one in scan.top(queries, 10)] == ranking.ids.tolist()
+    assert_as_topk(held(odd, name)[0], name, clustered(6, seed=7), odd, 10)
 
 
 def test_fewer_than_asked_for():

@@ -22,10 +22,6 @@ def over(name, values):
     return pytest.mark.parametrize(name, values, ids=repr)
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def sides(dtype=torch.float32, *, queries=9, items=23, dim=6, log_sigma=-1.5):
     """A few items whose spreads matter."""
     return (
