@@ -40,7 +40,7 @@ TESTS = {
     "methods": ("tests/methods",),
 }
 """Tests that speak for a package; they stop at the first failure."""
-TIMEOUT = 240
+TIMEOUT = 600
 """Seconds; a mutant that runs longer counts as noticed."""
 
 
