@@ -136,9 +136,3 @@ def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
 
     assert apart() < 3, "of 255: the processor scales bicubically"
     assert apart("augment.resize=null") > 20
-
-
-@pytest.mark.parametrize("wrong", [{"sites": "some"}, {"sources": "x"}])
-def test_wrong_parameters_are_named(wrong):
-    with pytest.raises(ConfigError, match=r"sites: must be one of|is not a field"):
-        images.create("hub", **{"source": "x", **wrong})
