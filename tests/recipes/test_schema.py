@@ -53,16 +53,13 @@ def test_one_key_is_set(assignment, reads):
         ("seed", "key=value"),
         ("sampling.batch_size=many", "sampling.batch_size"),
         ("method.kind=infonse", 'Did you mean "infonce"'),
+        ("method.sampels=3", 'Did you mean "samples"'),
     ],
 )
-def test_a_wrong_key_or_value_is_explained(assignment, message):
+def test_a_wrong_key_or_value_is_explained(tmp_path, assignment, message):
+    """That of a part when it is built."""
     with pytest.raises(ConfigError, match=message):
-        TINY.changed([assignment])
-
-
-def test_a_wrong_parameter_of_a_part_is_explained_when_it_is_built(tmp_path):
-    with pytest.raises(ConfigError, match='Did you mean "samples"'):
-        train(TINY.changed(["method.sampels=3"]), tmp_path)
+        train(TINY.changed([assignment]), tmp_path)
 
 
 def test_files(tmp_path):
