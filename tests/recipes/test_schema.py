@@ -80,12 +80,6 @@ def test_files(tmp_path):
             from_file(tmp_path / name)
 
 
-def test_the_difference_of_two_recipes():
-    other = TINY.changed(["seed=5", "method.scale=3.0"])
-    assert recipes.difference(other, TINY) == {"seed": (0, 5), "method.scale": (None, 3.0)}
-    assert recipes.difference(TINY, TINY) == {}
-
-
 def test_there_is_no_key_that_nothing_reads():
     """Every field of a recipe appears, as an attribute, in the code that builds or trains."""
     sources = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "recipes"]
