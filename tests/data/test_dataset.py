@@ -1,5 +1,3 @@
-"""CaptionDataset: the truth follows the images and captions wherever they go."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Model: its inputs, its embeddings, and the errors of a damaged folder."""
-
 from unittest.mock import Mock
 
 import pytest

@@ -1,5 +1,3 @@
-"""Heads against Fig. 3 written out, and every switch of the ablations."""
-
 import pytest
 import torch
 from torch.nn import functional as F

@@ -1,5 +1,3 @@
-"""Parameters that a backbone cannot be built with are refused by name."""
-
 import pytest
 
 from pcme.errors import ConfigError

@@ -1,5 +1,3 @@
-"""Towers of transformers on both sides: saved, loaded, and refused."""
-
 import json
 import sys
 

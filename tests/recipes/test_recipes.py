@@ -1,5 +1,3 @@
-"""Every recipe: it is valid, small against its base, builds its model, and trains."""
-
 import json
 import math
 import shutil

@@ -1,5 +1,3 @@
-"""Recipes as values: round trips, changes by key, and errors that name the right key."""
-
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Faults of training: each is named, and costs nothing that was saved."""
-
 import errno
 import json
 import os

@@ -1,5 +1,3 @@
-"""Datasets of vectors: read where they lie, checked, and trained on from end to end."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""Transforms against Pillow, against their definitions, and on pictures of every shape."""
-
 import math
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The feature cache: computed once, exact to half precision, never stale, never half written."""
-
 import errno
 import json
 from unittest.mock import Mock

@@ -1,5 +1,3 @@
-"""Word vectors from files good and bad, and the matrix of a vocabulary."""
-
 import gzip
 import math
 import sys

@@ -1,5 +1,3 @@
-"""The authors' vocabularies: read without executing anything."""
-
 import pickle
 from collections import Counter, OrderedDict
 

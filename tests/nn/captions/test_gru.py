@@ -1,5 +1,3 @@
-"""The caption backbone: masks, both GRUs, and words that are shared."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Text towers of transformers, with their own tokenisers: the library's own features, and ours."""
-
 from functools import partial
 
 import pytest

@@ -1,5 +1,3 @@
-"""Captions given as vectors: one each, or one for each token, of which some are padding."""
-
 import pytest
 import torch
 

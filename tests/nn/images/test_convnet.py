@@ -1,5 +1,3 @@
-"""ConvNet: its sites and its first weights."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Vision towers of transformers: the library's own features, saved, loaded, frozen in part."""
-
 from functools import partial
 
 import numpy as np

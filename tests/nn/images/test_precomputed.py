@@ -1,5 +1,3 @@
-"""Precomputed features pass through, if they are of the width that was promised."""
-
 import pytest
 import torch
 
