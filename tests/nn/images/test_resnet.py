@@ -101,7 +101,7 @@ def test_it_has_the_official_parameters_and_colours(depth):
     assert (network.mean, network.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-@pytest.mark.parametrize("depth", [18, 50])
+@pytest.mark.parametrize("depth", [18, 50, pytest.param(152, marks=pytest.mark.slow)])
 def test_features_are_those_of_the_functional_network(depth, saved):
     state = official(depth)
     network = build(depth, weights=saved(state)).double().eval()
