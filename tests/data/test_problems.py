@@ -1,5 +1,3 @@
-"""Problems: counted once each, named, bounded, and fatal only when asked."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -24,13 +24,6 @@ from tests.helpers import picture, unless_annotations_are_enforced
 
 
 @pytest.fixture
-def folder(tmp_path):
-    for name in ("a.jpg", "b.jpg", "c.jpg"):
-        picture(tmp_path / name)
-    return tmp_path
-
-
-@pytest.fixture
 def problems():
     return Problems()
 
@@ -100,18 +93,15 @@ def test_nothing_usable_is_an_error_that_says_what_was_found(folder, problems):
     assert not len(problems)
 
 
-def test_classes_are_numbered_by_name_and_need_every_image(folder):
+def test_classes_are_numbered_by_name_and_to_match_by_them_needs_one(folder, problems):
     records = [Record("a.jpg", ["x"], class_name="wren"), Record("b.jpg", ["y"], class_name="jay")]
     classes = made(folder, records).classes
     assert classes.names == ("jay", "wren")
     assert classes.values.tolist() == [1, 0]
-    assert made(folder, [*records, Record("c.jpg", ["z"])]).classes is None
-
-
-def test_matching_by_class_leaves_out_images_without_one(folder, problems):
-    records = [Record(name, ["x"], class_name="wren") for name in ("a.jpg", "b.jpg")] + [Record("c.jpg", ["z"])]
+    records += [Record("c.jpg", ["z"])]
+    assert made(folder, records).classes is None
     dataset = made(folder, records, problems, match="class")
-    assert dataset.multiplicity().tolist() == [2, 2]
+    assert dataset.multiplicity().tolist() == [1, 1]
     assert wheres(problems, "row-malformed") == ["c.jpg"]
     with pytest.raises(DataError, match="captions match by class"):
         made(folder, records[2:], match="class")
@@ -170,20 +160,14 @@ def test_lines_end_as_files_end_them_and_are_named_by_number(tmp_path, problems)
 
 @pytest.mark.parametrize("letter", ["x", "é", "鳥", "😀"])
 def test_a_line_of_five_megabytes_is_cut_between_letters_and_the_next_is_whole(tmp_path, problems, letter):
+    """One of just the longest length is not cut."""
     path = tmp_path / "x.txt"
-    path.write_bytes(("." + letter * 5_000_000 + "\nnext\n").encode())
+    path.write_bytes(("." + letter * 5_000_000 + "\n").encode() + b"x" * MAX_LINE)
     (_, long), following = text_lines(path, problems)
     assert 0 <= MAX_LINE - len(long.encode()) <= 8
     assert set(long) == {".", letter}
-    assert following == ("x.txt:2", "next")
+    assert following == ("x.txt:2", "x" * MAX_LINE)
     assert problems.counts == {"caption-too-long": 1}
-
-
-def test_a_line_of_just_the_longest_length_is_not_cut(tmp_path, problems):
-    path = tmp_path / "x.txt"
-    path.write_bytes(b"x" * MAX_LINE)
-    assert [len(line) for _, line in text_lines(path, problems)] == [MAX_LINE]
-    assert not len(problems)
 
 
 def test_lines_of_bytes_that_are_no_text_at_all(tmp_path, problems):

@@ -1,5 +1,3 @@
-"""The contact sheet: shows the images asked for, survives any of them, writes whole files."""
-
 import numpy as np
 import pytest
 from PIL import Image

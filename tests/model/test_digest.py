@@ -1,5 +1,3 @@
-"""The digest of a model: it depends on everything that an embedding depends on, and on nothing else."""
-
 import pytest
 
 from pcme.model.digest import digest

@@ -1,5 +1,3 @@
-"""Model: its inputs, its embeddings, and the errors of a damaged folder."""
-
 from unittest.mock import Mock
 
 import pytest
@@ -104,17 +102,12 @@ def test_a_model_that_was_moved_embeds_a_split(model):
     assert torch.equal(there.captions.mean, here.captions.mean)
 
 
-def test_batches_do_not_matter(model):
-    captions = ["a red bird", "a bird", "a blue bird with a long bill", "bird"]
-    whole = model.encode_captions(captions)
-    parts = model.encode_captions(captions, batch_size=1)
+def test_unknown_and_empty_captions_are_unknown_words_and_batches_do_not_matter(model):
+    captions = ["", "<unk>", "xyzzy", "a red bird", "a blue bird with a long bill", "bird"]
+    whole, parts = (model.encode_captions(captions, batch_size=size) for size in (6, 1))
+    assert torch.allclose(whole.mean[:3], whole.mean[:1].expand(3, -1), atol=1e-6)
     assert torch.allclose(whole.mean, parts.mean, atol=1e-6)
     assert torch.allclose(whole.log_sigma, parts.log_sigma, atol=1e-6)
-
-
-def test_unknown_and_empty_captions_are_embedded_as_unknown(model):
-    embedded = model.encode_captions(["", "<unk>", "xyzzy"])
-    assert torch.allclose(embedded.mean, embedded.mean[:1].expand(3, -1), atol=1e-6)
 
 
 @pytest.mark.parametrize("wrong", [[], "a red bird"])

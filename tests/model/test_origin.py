@@ -1,5 +1,3 @@
-"""The origin of an imported model: stored beside it, and checked when it is read."""
-
 import json
 import math
 

@@ -1,5 +1,3 @@
-"""The layout of the Hugging Face hub: a round trip bit for bit, a card, and damaged folders."""
-
 import json
 import sys
 

@@ -1,5 +1,3 @@
-"""Local attention against a loop; padding does not count."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The stacked bidirectional GRU is that of packed nn.GRUs; padding and order do not matter."""
-
 import pytest
 import torch
 from hypothesis import given, settings

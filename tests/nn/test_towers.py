@@ -1,5 +1,3 @@
-"""Towers: pixels or features, Gaussians or points."""
-
 import pytest
 import torch
 from torch import nn

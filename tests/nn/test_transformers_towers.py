@@ -1,5 +1,3 @@
-"""Towers of transformers on both sides: saved, loaded, and refused."""
-
 import json
 import sys
 
@@ -10,6 +8,7 @@ import pcme
 from pcme.errors import ConfigError, DataError, FormatError
 from tests import models
 from tests.nn import tiny
+from tests.training.trained import same
 
 IMAGE_TOWERS = [*tiny.IMAGE_TOWERS, tiny.clip_vision, tiny.clip_vision_projecting]
 SAVED = [
@@ -35,9 +34,7 @@ def test_a_model_is_saved_and_loaded_without_its_source(tmp_path, side, make, pa
         before, after = (m.encode_captions(["a red bird", "bird"]) for m in (model, again))
     assert torch.equal(before.mean, after.mean)
     assert torch.equal(before.log_sigma, after.log_sigma)
-    left, right = model.state_dict(), again.state_dict()
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert same(model.state_dict(), again.state_dict())
 
 
 @pytest.mark.parametrize(
@@ -83,12 +80,9 @@ def test_without_the_package_the_error_says_how_to_get_it(tmp_path, monkeypatch,
         tiny.built(side, tmp_path)
 
 
-def test_a_missing_folder_is_not_taken_for_a_hub_name(tmp_path):
+def test_a_folder_that_is_missing_or_of_something_else_is_named(tmp_path):
     with pytest.raises(ConfigError, match="is not a folder"):
         tiny.built("image", tmp_path / "none")
-
-
-def test_a_folder_of_something_else_is_named(tmp_path):
     with pytest.raises((DataError, FormatError), match=str(tmp_path)):
         tiny.built("image", tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "nonesuch"}')
@@ -100,8 +94,12 @@ def test_a_folder_of_something_else_is_named(tmp_path):
         tiny.built("image", tmp_path)
 
 
-def test_pickled_weights_are_refused(tmp_path):
+def test_weights_of_another_model_or_pickled_are_refused(tmp_path):
     model = tiny.saved(tiny.vit, tmp_path)
+    tiny.saved(tiny.bert, tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").replace(tmp_path / "model.safetensors")
+    with pytest.raises(FormatError, match="not those of its config"):
+        tiny.built("image", tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(DataError, match="safetensors"):
@@ -115,11 +113,3 @@ def test_code_in_a_folder_is_not_run(tmp_path):
     with pytest.raises(FormatError, match=r"trust_remote_code|transformers"):
         tiny.built("image", tmp_path)
     assert not (tmp_path / "owned").exists()
-
-
-def test_weights_of_another_model_are_refused(tmp_path):
-    tiny.saved(tiny.vit, tmp_path)
-    tiny.saved(tiny.bert, tmp_path / "bert")
-    (tmp_path / "bert" / "model.safetensors").replace(tmp_path / "model.safetensors")
-    with pytest.raises(FormatError, match="not those of its config"):
-        tiny.built("image", tmp_path)

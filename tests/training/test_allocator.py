@@ -1,5 +1,3 @@
-"""Freed memory stays with the process while it trains, and is given back afterwards."""
-
 import ctypes
 import subprocess
 import sys

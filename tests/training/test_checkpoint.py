@@ -470,19 +470,6 @@ def test_an_impossible_step_keep_or_folder_is_refused(tmp_path):
         save(tmp_path / "file" / "checkpoints", 1, {}, {})
 
 
-def exactly(a, b):
-    """Equal in value, type and order; NaN equals NaN, −0 does not equal 0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tolist() == b.tolist()
-    if isinstance(a, dict):
-        return [*map(repr, a)] == [*map(repr, b)] and all(exactly(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(exactly, a, b))
-    return repr(a) == repr(b)
-
-
 tensors = st.builds(torch.tensor, st.lists(st.integers(-9, 9), max_size=3))
 leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), tensors)
 keys = st.integers(0, 12) | st.sampled_from(["step", "0", "1", "0.1", ".", "", "0'", "a'"])
@@ -502,7 +489,8 @@ def test_any_state_is_taken_apart_and_put_together(state, groups):
     state = {"state": state, "param_groups": groups}
     tensors, record = flatten_optimiser(state)
     text = json.dumps(record, allow_nan=False)
-    assert exactly(unflatten_optimiser(tensors, json.loads(text)), state)
+    # the repr tells types, order and -0.0 apart, and NaN is equal to itself
+    assert repr(unflatten_optimiser(tensors, json.loads(text))) == repr(state)
 
 
 def test_adamp_goes_on_from_disk_bit_for_bit(tmp_path):
@@ -523,7 +511,7 @@ def test_adamp_goes_on_from_disk_bit_for_bit(tmp_path):
     copies = [nn.Parameter(p) for _, p in sorted(found.tensors("model").items())]
     resumed = AdamP([{"params": copies[:1]}, {"params": copies[1:]}], lr=1.0)
     resumed.load_state_dict(unflatten_optimiser(found.tensors("optimizer"), found.record("optimizer")))
-    assert exactly(resumed.state_dict(), straight.state_dict())
+    assert repr(resumed.state_dict()) == repr(straight.state_dict())
     steps(straight, params, seed=1)
     steps(resumed, copies, seed=1)
     assert all(torch.equal(p, q) for p, q in zip(params, copies, strict=True))

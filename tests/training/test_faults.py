@@ -1,5 +1,3 @@
-"""Faults of training: each is named, and costs nothing that was saved."""
-
 import errno
 import json
 import os
@@ -7,6 +5,7 @@ import re
 import resource
 import subprocess
 import sys
+from itertools import product
 from pkgutil import resolve_name
 from unittest.mock import Mock
 
@@ -20,7 +19,7 @@ from pcme.errors import ConfigError, DataError, FormatError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest, save
-from tests.helpers import picture
+from tests.data.formats.test_own import sidecar
 from tests.models import copied
 from tests.training.trained import NO_WARMUP, SHORT, TINY, Notes, same_run, train_cut, weights
 
@@ -202,20 +201,15 @@ def test_a_run_does_not_go_on_with_another_recipe(sigma_run, change, named):
         train(TINY.changed([change]), sigma_run, resume=True)
 
 
-def own_data(root, word):
-    for split in ("train", "val"):
-        for number in range(4):
-            path = picture(root / split / f"{number}.png", size=(16, 16))
-            path.with_suffix(".txt").write_text(f"a {word} bird {number}\n")
-    return root
-
-
 def test_a_run_does_not_go_on_with_other_data(tmp_path):
     record = {**SHORT.record(), "data": {"kind": "sidecar"}}
     recipe = from_record(record).changed(["sampling.afresh=false", *NO_WARMUP])
-    first, other, run = own_data(tmp_path / "a", "red"), own_data(tmp_path / "b", "blue"), tmp_path / "run"
-    train_cut(recipe, run, 2, data_root=first)
-    with pytest.raises(ConfigError, match=r"other data.*4 images and 4 captions.*root"):
+    first, other, run = (tmp_path / name for name in ("first", "other", "run"))
+    for root, split in product((first, other), ("train", "val")):
+        sidecar(root / split, 4)
+    (other / "train" / "0.txt").write_text("bird number 0\nanother bird\n")
+    train_cut(recipe, run, 3, data_root=first)
+    with pytest.raises(ConfigError, match=r"other data.*4 images and 8 captions.*root"):
         train(recipe, run, data_root=other, resume=True)
     train(recipe, run, data_root=first, resume=True)
 

@@ -1,5 +1,3 @@
-"""Heads on towers of transformers: they train, the towers stay, and the run is a model."""
-
 import math
 
 import pytest

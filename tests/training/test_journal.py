@@ -1,5 +1,3 @@
-"""The journal: metrics.jsonl and the event files of TensorBoard hold the same, each step once."""
-
 import sys
 import time
 

@@ -1,5 +1,3 @@
-"""Training: bit-identical after any interruption; frozen is frozen; patience and precision."""
-
 import math
 import os
 import signal

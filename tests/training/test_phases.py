@@ -1,5 +1,3 @@
-"""Phases: which parameters learn, which are frozen, and at what rate; the features of frozen blocks are cached."""
-
 import json
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""Your own folder: any layout, and always a validation split."""
-
 import shutil
 import tarfile
 

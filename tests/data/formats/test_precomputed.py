@@ -1,5 +1,3 @@
-"""Datasets of vectors: read where they lie, checked, and trained on from end to end."""
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,8 @@ from pcme.data.formats.precomputed import Precomputed
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.evaluation import embed
-from pcme.training import Reporter, train
+from pcme.training import train
+from tests.training.trained import losses
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -52,21 +51,12 @@ def test_a_folder_is_recognised_and_read(tmp_path):
     assert len(part.caption_vectors) == 4
 
 
-class Losses(Reporter):
-    def __init__(self):
-        self.seen = []
-
-    def step(self, run, values):
-        self.seen.append(values["loss"])
-
-
 @pytest.mark.parametrize("sites", [(), (3,)])
 def test_heads_learn_on_vectors_and_a_saved_model_embeds_them_alike(tmp_path, sites):
     root = vectors(tmp_path / "data", images=40, sites=sites)
     recipe = changed("dim=8", "means=learned", "phases.0.epochs=30", "sampling.batch_size=20")
-    losses = Losses()
-    trained = train(recipe, tmp_path / "run", data_root=root, reporter=losses)
-    assert np.mean(losses.seen[-5:]) < 0.8 * np.mean(losses.seen[:5])
+    trained = train(recipe, tmp_path / "run", data_root=root)
+    assert np.mean(losses(tmp_path / "run")[-5:]) < 0.8 * np.mean(losses(tmp_path / "run")[:5])
     split = Precomputed(root).load("val")
     loaded = pcme.load(tmp_path / "run" / "last")
     left, right = (embed(model, split, Problems()) for model in (trained, loaded))

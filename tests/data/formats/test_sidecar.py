@@ -41,7 +41,8 @@ def test_images_are_known_by_their_extensions_in_the_order_of_their_names(tmp_pa
     assert ids(load(tmp_path)[0]) == names
 
 
-def test_folders_at_the_top_are_splits_if_all_images_lie_in_them(tmp_path):
+@pytest.mark.parametrize("elsewhere", ["b.jpg", "more/b.jpg"])
+def test_folders_at_the_top_are_splits_if_all_images_lie_in_them(tmp_path, elsewhere):
     for name in ("train/a.jpg", "train/deep/b.jpg", "dev/c.jpg", "test/d.jpg"):
         put(tmp_path, name, "x")
     (tmp_path / "README.txt").write_text("about")
@@ -51,15 +52,9 @@ def test_folders_at_the_top_are_splits_if_all_images_lie_in_them(tmp_path):
     assert wheres(problems, "image-missing") == ["README.txt"]
     with pytest.raises(ConfigError, match='no split "all", it has train, dev, test'):
         load(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["b.jpg", "more/b.jpg"])
-def test_one_image_elsewhere_makes_it_one_split(tmp_path, name):
-    put(tmp_path, "train/a.jpg", "x")
-    assert Sidecar(tmp_path).splits == ("train",)
-    put(tmp_path, name, "y")
+    put(tmp_path, elsewhere, "y")
     assert Sidecar(tmp_path).splits == ("all",)
-    assert len(load(tmp_path)[0].images) == 2
+    assert len(load(tmp_path)[0].images) == 5
 
 
 def test_what_cannot_be_used_is_left_out_reported_and_never_opened(tmp_path):

@@ -28,13 +28,6 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    for name in ("a.jpg", "b.jpg", "c.jpg"):
-        picture(tmp_path / name)
-    return tmp_path
-
-
 def write(path, rows):
     """The rows as whatever kind of table the name asks for."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -78,22 +71,13 @@ def test_the_file_itself_may_be_given_and_pickled(folder):
     assert pickle.loads(pickle.dumps(table.load("test").images)).id(0) == "c.jpg"
 
 
-def test_without_a_split_column_all_is_the_split(folder):
-    write(folder / "captions.csv", [{"image": "a.jpg", "caption": "a wren"}])
-    assert Table(folder).splits == ("all",)
-    assert load(folder)[0].captions == ("a wren",)
-    with pytest.raises(ConfigError, match='no split "train", it has all'):
-        load(folder, "train")
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_a_cell_may_hold_several_captions_and_labels(folder, suffix):
     rows = [
         {"image": "a.jpg", "captions": ["one", "two"], "labels": ["x, y"]},
         {"image": "b.jpg", "captions": ["three"], "labels": []},
     ]
-    write(folder / f"t{suffix}", rows)
-    dataset, problems = load(folder)
+    dataset, problems = load(write(folder / f"t{suffix}", rows))
     assert dataset.captions == ("one", "two", "three")
     assert dataset.labels.names == ("x, y",)
     assert problems.counts == {}
@@ -105,6 +89,8 @@ def test_hugging_faces_names_are_known_and_others_may_be_given(folder):
     dataset, _ = load(folder)
     assert dataset.captions == ("a wren",)
     assert list(dataset.metadata) == [{"image_id": "7", "caption_id": "8"}]
+    with pytest.raises(ConfigError, match='no split "train", it has all'):
+        load(folder, "train")
     write(folder / "t.csv", [{"photo": "a.jpg", "words": "a wren", "caption": "no", "image": "-"}])
     dataset, _ = load(folder / "t.csv", image_column="photo", caption_column="words")
     assert dataset.captions == ("a wren",)
@@ -180,13 +166,9 @@ def test_rows_that_contradict_the_first_of_their_image_are_left_out(folder):
 
 
 def test_captions_can_match_by_class(folder):
-    rows = [
-        {"image": "a.jpg", "caption": "x", "class": 1.0},
-        {"image": "b.jpg", "caption": "y", "class": 1.0},
-        {"image": "c.jpg", "caption": "z", "class": None},
-    ]
-    write(folder / "t.parquet", rows)
-    dataset, problems = load(folder, match="class")
+    classes = {"a.jpg": 1.0, "b.jpg": 1.0, "c.jpg": None}
+    rows = [{"image": name, "caption": "x", "class": number} for name, number in classes.items()]
+    dataset, problems = load(write(folder / "t.parquet", rows), match="class")
     assert dataset.multiplicity().tolist() == [2, 2]
     assert dataset.classes.names == ("1",)
     assert wheres(problems, "row-malformed") == ["c.jpg"]

@@ -72,13 +72,10 @@ def test_each_defect_has_its_name(raw, kinds):
     assert outcome(raw) in kinds
 
 
-def test_empty_and_missing_files_are_named_as_such(tmp_path):
+def test_files_that_are_empty_missing_or_of_another_kind_are_seen(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"")
     assert outcome(tmp_path / "a.jpg") == outcome(io.BytesIO()) == "image-empty"
     assert outcome(tmp_path / "nowhere.jpg") == "image-missing"
-
-
-def test_the_extension_does_not_matter_and_the_disguise_is_seen(tmp_path):
     path = tmp_path / "really-a-png.jpg"
     ramp().save(path, "PNG")
     assert decode(path).size == (16, 12)

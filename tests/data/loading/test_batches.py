@@ -1,5 +1,3 @@
-"""Batches: true matches, the same with any number of workers, and nothing skipped in silence."""
-
 from dataclasses import replace
 
 import numpy as np

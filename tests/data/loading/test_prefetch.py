@@ -1,5 +1,3 @@
-"""Prefetching: results in order whatever finishes first, bounded, and errors where they belong."""
-
 import threading
 import time
 

@@ -1,5 +1,3 @@
-"""Samplers: every pair its turn, one per class, and the same again from the same seed."""
-
 from collections import Counter
 from dataclasses import replace
 from functools import partial

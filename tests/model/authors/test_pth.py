@@ -29,9 +29,7 @@ def test_a_missing_file_or_a_folder_cannot_be_read(path):
     ("content", "message"),
     [
         (b"", "0 bytes"),
-        (b"<!DOCTYPE html>", "not a file of torch.save"),
-        (b"\x1b[31m", "not a file of torch.save"),
-        (b"\x80\x02}.", "not a file of torch.save"),
+        *((text, "not a file of torch.save") for text in (b"<!DOCTYPE html>", b"\x1b[31m", b"\x80\x02}.")),
     ],
 )
 def test_an_empty_file_and_another_kind_of_file_are_told_apart(path, content, message):

@@ -1,5 +1,3 @@
-"""The sizes of their models from tensors alone, and tensors that cannot be weights."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The recipe of an imported model: the dataset that it was trained on."""
-
 import pytest
 
 from pcme.model.authors.to_recipe import dataset

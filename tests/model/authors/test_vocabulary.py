@@ -1,5 +1,3 @@
-"""The authors' vocabularies: read without executing anything."""
-
 import pickle
 from collections import Counter, OrderedDict
 
@@ -46,12 +44,8 @@ def test_a_malicious_pickle_is_not_executed(tmp_path):
 def test_their_class_with_arguments_or_a_hostile_state_does_no_harm(tmp_path):
     """The stand-in takes no arguments, and its fields are only looked up."""
     path, stand_in = tmp_path / "v.pkl", b"cvocab\nVocabulary\n("
-    hostile = (
-        stand_in + b"S'x'\ntR.",
-        stand_in + b"tR(S'word2idx'\nS'x'\nd\x62.",
-        b"ccollections\nOrderedDict\n(I5\ntR.",
-    )
-    for program in hostile:
+    hostile = (stand_in + b"S'x'\ntR.", stand_in + b"tR(S'word2idx'\nS'x'\nd\x62.")
+    for program in (*hostile, b"ccollections\nOrderedDict\n(I5\ntR."):
         path.write_bytes(program)
         with pytest.raises(FormatError):
             read(path)

@@ -1,4 +1,4 @@
-"""A checkpoint of the authors' with random weights, and their model, written anew from their description."""
+"""A checkpoint of the authors' with random weights, and their heads, written anew from their description."""
 
 import math
 import os
@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-REPEATS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3), "resnet152": (3, 8, 36, 3)}
+from pcme.nn.images.resnet import ResNetwork
+
 WORDS = ("<pad>", "<start>", "<end>", "<unk>", "a", "bird", ".", "red", "blue-grey", "'s", "not")
 
 
@@ -56,7 +57,9 @@ class Model(nn.Module):
         super().__init__()
         width = 512 if cnn == "resnet18" else 2048
         with torch.device("meta"):
-            self.img_enc = _encoder(width, dim, cnn=ResNet(cnn), fc=nn.Linear(width, dim))
+            # torchvision's; tests/nn/images/test_resnet.py holds it to a functional one
+            resnet = ResNetwork(int(cnn.removeprefix("resnet")))
+            self.img_enc = _encoder(width, dim, cnn=resnet, fc=nn.Linear(width, dim))
             self.img_enc.uncertain_net.fc2 = nn.Linear(width, dim)
             self.txt_enc = _encoder(word_dim, dim, embed=nn.Embedding(words, word_dim), rnn=_gru(word_dim, dim))
             self.txt_enc.uncertain_net.rnn = _gru(word_dim, dim)
@@ -71,7 +74,7 @@ class Model(nn.Module):
     def images(self, pixels):
         """(mean, log sigma) of normalised pixels [b, 3, 224, 224]."""
         enc = self.img_enc
-        sites = enc.cnn(pixels).flatten(2).mT
+        sites = enc.cnn(pixels)
         pooled = sites.mean(1)
         mean = _mean(enc.pie_net, enc.fc(pooled), sites)
         return mean, enc.uncertain_net.fc2(pooled) + enc.uncertain_net(sites)
@@ -121,44 +124,3 @@ class Residual(nn.Module):
         if absent is not None:
             logits = logits.masked_fill(absent, -math.inf)
         return self.fc((logits.softmax(1)[..., None] * sites).sum(1))
-
-
-class ResNet(nn.Module):
-    def __init__(self, cnn):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        inputs, deep = 64, cnn != "resnet18"
-        for stage, repeats in enumerate(REPEATS[cnn]):
-            blocks = []
-            for number in range(repeats):
-                blocks.append(Block(inputs, 64 * 2**stage, 2 if stage and not number else 1, deep))
-                inputs = 64 * 2**stage * (4 if deep else 1)
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-
-    def forward(self, x):
-        x = F.max_pool2d(self.bn1(self.conv1(x)).relu(), 3, 2, 1)
-        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
-
-
-class Block(nn.Module):
-    def __init__(self, inputs, width, stride, deep):
-        super().__init__()
-        outputs = width * (4 if deep else 1)
-        narrow = [(inputs, width, 3, stride), (width, outputs, 3, 1)]
-        convolutions = [(inputs, width, 1, 1), (width, width, 3, stride), (width, outputs, 1, 1)] if deep else narrow
-        self.layers = []
-        for number, (before, after, kernel, step) in enumerate(convolutions, start=1):
-            self.layers.append((nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(after)))
-            for name, layer in zip(("conv", "bn"), self.layers[-1], strict=True):
-                self.add_module(f"{name}{number}", layer)
-        self.downsample = nn.Identity()
-        if stride > 1 or inputs != outputs:
-            shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = x
-        for number, (conv, bn) in enumerate(self.layers, start=1):
-            y = bn(conv(y))
-            y = y.relu() if number < len(self.layers) else y
-        return (self.downsample(x) + y).relu()

@@ -1,10 +1,7 @@
-"""The caption backbone: masks, both GRUs, and words that are shared."""
-
 import pytest
 import torch
 
 from pcme.errors import ConfigError
-from pcme.nn import captions
 from pcme.nn.backbone import Build
 from pcme.nn.captions.gru import WordGRU
 from tests.helpers import generator
@@ -20,16 +17,12 @@ IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 2, 0, 0]])
 LENGTHS = torch.tensor([4, 3, 2])
 
 
-def test_sites_are_the_word_vectors_and_the_mask_their_lengths():
+def test_sites_are_the_word_vectors_and_mean_and_sigma_have_their_own_sentence_vectors():
     network = made()
     features = network(IDS, LENGTHS)
     assert torch.equal(features.local, network.words.weight[IDS])
     assert features.mask.tolist() == [[True, True, True, True], [True, True, True, False], [True, True, False, False]]
 
-
-def test_mean_and_sigma_have_their_own_sentence_vectors():
-    features = made()(IDS, LENGTHS)
-    assert features.pooled.shape == features.spread.shape == (3, 8)
     assert not torch.allclose(features.pooled, features.spread)
     alone = made(with_sigma=False)(IDS, LENGTHS)
     assert torch.equal(alone.pooled, alone.spread)
@@ -48,11 +41,6 @@ def test_read_at_the_last_word_the_backward_half_has_seen_that_word_alone():
         assert torch.equal(own[:, :4], other[:, :4])
         assert torch.allclose(other[:, 4:], other[:1, 4:].expand(3, -1), atol=1e-6)
         assert not torch.allclose(own[:, 4:], other[:, 4:])
-
-
-def test_an_unknown_read_out_is_refused():
-    with pytest.raises(ConfigError, match="readout"):
-        captions.create("gru", readout="first")
 
 
 def test_an_odd_dimension_is_refused():

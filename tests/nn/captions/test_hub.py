@@ -1,13 +1,10 @@
-"""Text towers of transformers, with their own tokenisers: the library's own features, and ours."""
-
 from functools import partial
 
 import pytest
 import torch
 import transformers
 
-from pcme.errors import ConfigError, DataError, FormatError
-from pcme.nn import captions
+from pcme.errors import DataError, FormatError
 from tests.nn import tiny
 
 build = partial(tiny.built, "caption")
@@ -121,8 +118,3 @@ def test_a_tokeniser_is_needed_and_must_be_the_towers(tmp_path):
     tokeniser.save_pretrained(tmp_path)
     with pytest.raises(FormatError, match="12 tokens, got 13"):
         build(tmp_path)
-
-
-def test_wrong_parameters_are_named():
-    with pytest.raises(ConfigError, match="pool: must be one of"):
-        captions.create("hub", source="x", pool="max")

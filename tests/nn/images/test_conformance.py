@@ -7,6 +7,7 @@ import torch
 from pcme.nn import images
 from pcme.nn.backbone import Build
 from tests.helpers import generator
+from tests.training.trained import same
 
 # The cheapest member of each family; a backbone that is not named here is built as it is.
 PARAMS = {
@@ -34,20 +35,15 @@ def bits(network):
     return {key: value.clone() for key, value in network.state_dict().items()}
 
 
-def same(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
-
-
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (96, 96), (224, 224), (64, 96), (97, 65)])
 @everywhere
 def test_images_of_any_size_become_sites(name, height, width):
     network = built(name).eval()
     with torch.no_grad():
         sites = network(batch(name, 2, height, width))
-    assert sites.ndim == 3
-    assert sites.shape[0] == 2
-    assert sites.shape[1] > 1
-    assert sites.shape[2] == network.features
+    count, places, features = sites.shape
+    assert (count, features) == (2, network.features)
+    assert places > 1
     assert sites.isfinite().all()
 
 

@@ -103,8 +103,3 @@ def test_the_code_of_the_package_is_not_run_and_its_file_is_checked(installed):
     path.write_bytes(content)
     with pytest.raises(FormatError, match="damaged"):
         backbone.build(Build(generator()))
-
-
-def test_a_variant_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="variant"):
-        create("efficientnet-lite", variant=3)

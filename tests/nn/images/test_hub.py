@@ -1,5 +1,3 @@
-"""Vision towers of transformers: the library's own features, saved, loaded, frozen in part."""
-
 from functools import partial
 
 import numpy as np
@@ -136,9 +134,3 @@ def test_the_recipe_clip_heads_cuts_out_what_clips_processor_does(tmp_path):
 
     assert apart() < 3, "of 255: the processor scales bicubically"
     assert apart("augment.resize=null") > 20
-
-
-@pytest.mark.parametrize("wrong", [{"sites": "some"}, {"sources": "x"}])
-def test_wrong_parameters_are_named(wrong):
-    with pytest.raises(ConfigError, match=r"sites: must be one of|is not a field"):
-        images.create("hub", **{"source": "x", **wrong})

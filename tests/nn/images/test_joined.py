@@ -1,5 +1,3 @@
-"""Joined backbones: each as it is alone, and their features beside each other."""
-
 import pytest
 import torch
 

@@ -1,10 +1,8 @@
-"""Precomputed features pass through, if they are of the width that was promised."""
-
 import pytest
 import torch
 
-from pcme.errors import ConfigError, ShapeError
-from pcme.nn import captions, images
+from pcme.errors import ShapeError
+from pcme.nn import images
 from pcme.nn.backbone import Build
 from tests.helpers import generator
 
@@ -23,11 +21,3 @@ def test_features_are_handed_on_unchanged_and_there_is_nothing_to_train():
 def test_another_shape_is_refused(shape):
     with pytest.raises(ShapeError, match=r"\[b, s, 8\], got"):
         NETWORK(torch.zeros(shape))
-
-
-@pytest.mark.parametrize("kind", [images, captions])
-def test_the_width_is_needed_and_positive(kind):
-    with pytest.raises(ConfigError, match="needs features"):
-        kind.create("precomputed")
-    with pytest.raises(ConfigError, match="features: must be at least 1"):
-        kind.create("precomputed", features=0)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn import functional as F
 
-from pcme.errors import ConfigError, FormatError
+from pcme.errors import FormatError
 from pcme.nn.backbone import Build
 from pcme.nn.images import create
 from pcme.nn.images.resnet import ResNetwork
@@ -92,20 +92,16 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("depth", BLOCKS)
-def test_it_has_the_official_parameters(depth):
+def test_it_has_the_official_parameters_and_colours(depth):
     with torch.device("meta"):
         network = ResNetwork(depth)
         expected = {key: value.shape for key, value in official(depth, fc=False).items()}
     assert {key: value.shape for key, value in network.state_dict().items()} == expected
     assert sum(p.numel() for p in network.parameters()) == WITHOUT_FC[depth]
+    assert (network.mean, network.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-def test_the_normalisation_is_that_of_imagenet():
-    assert ResNetwork.mean == (0.485, 0.456, 0.406)
-    assert ResNetwork.std == (0.229, 0.224, 0.225)
-
-
-@pytest.mark.parametrize("depth", [18, 50])
+@pytest.mark.parametrize("depth", [18, 50, pytest.param(152, marks=pytest.mark.slow)])
 def test_features_are_those_of_the_functional_network(depth, saved):
     state = official(depth)
     network = build(depth, weights=saved(state)).double().eval()
@@ -186,8 +182,3 @@ def test_code_in_a_file_is_not_run(tmp_path):
     with pytest.raises(FormatError, match="not a file of tensors alone"):
         build(weights=path)
     assert not trace.exists()
-
-
-def test_a_depth_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="depth"):
-        create("resnet", depth=20)

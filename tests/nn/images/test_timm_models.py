@@ -14,16 +14,12 @@ from pcme.nn.images.timm_models import TimmNetwork
 from pcme.nn.transformers_towers import blocks_of
 
 
-def test_without_the_package_the_error_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ConfigError, match=r"pip install 'pcme\[timm\]'"):
-        images.create("timm", model="resnet18").build(Build(torch.Generator()))
-
-
-def test_an_unknown_model_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(is_model=lambda name: False))
-    with pytest.raises(ConfigError, match='timm has no model "nonesuch"'):
-        images.create("timm", model="nonesuch").build(Build(torch.Generator()))
+def test_a_missing_package_or_model_is_named(monkeypatch):
+    without_models = SimpleNamespace(is_model=lambda name: False)
+    for package, message in ((None, r"pip install 'pcme\[timm\]'"), (without_models, 'timm has no model "nonesuch"')):
+        monkeypatch.setitem(sys.modules, "timm", package)
+        with pytest.raises(ConfigError, match=message):
+            images.create("timm", model="nonesuch").build(Build(torch.Generator()))
 
 
 def test_blocks_hold_everything_once_and_in_order():
