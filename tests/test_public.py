@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def test_the_stub_names_the_same_objects():
 def test_a_name_that_is_not_public_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'pcme' has no attribute 'Gausian'"):
         pcme.Gausian  # noqa: B018
+
+
+def test_every_extra_installs_something():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert [extra for extra, packages in project["optional-dependencies"].items() if not packages] == []
 
 
 def test_importing_the_package_imports_no_library():
