@@ -10,19 +10,17 @@ from beartype import BeartypeConf, FrozenDict, beartype
 HERE = Path(__file__).parent.parent / "src" / "pcme"
 COMPILED = {"compiled", "topk"}
 """Modules of `kernels` that numba compiles; compiled functions cannot be wrapped."""
-WRONG_ON_PURPOSE = (
-    "refused", "wrong_input", "test_wrong_parameters_are_named", "test_what_cannot_be_joined_is_named",
-    "test_reporter.py",
-)  # fmt: skip
-"""Words in the names of tests that give a wrong type, or a stand-in, on purpose."""
-NUMBERS = FrozenDict({int: int | np.integer, float: float | int | np.floating})
+WRONG_ON_PURPOSE = ("refused", "wrong_input")
+"""Words in the names of tests that give a wrong type on purpose; others carry `unless_annotations_are_enforced`."""
+REAL = float | int | np.floating
+NUMBERS = FrozenDict({int: int | np.integer, float: REAL, complex: complex | REAL})
 """A number of numpy is as good as one of Python, and an int is a float."""
 
 check = beartype(conf=BeartypeConf(hint_overrides=NUMBERS))
 
 
-def pytest_configure():
-    """Only as a plugin: the collection of doctests imports this file, too."""
+def pytest_load_initial_conftests():
+    """Before any conftest imports pcme, and only as a plugin: the collection of doctests imports this file, too."""
     typing.Protocol._is_runtime_protocol = True  # beartype refuses protocols that isinstance refuses
     modules = {path.stem for path in HERE.iterdir() if not path.name.startswith("_")} - {"kernels"}
     kernels = {f"kernels.{path.stem}" for path in (HERE / "kernels").glob("*.py")}

@@ -12,6 +12,7 @@ from pcme.analysis.erasing import ErasingAnalysis, curve
 from pcme.uncertainty.perturbation import RATIOS, delete_words
 from pcme.uncertainty.sigma import mean_log_sigma
 from tests.analysis.subjects import subject, untrained, world
+from tests.helpers import unless_annotations_are_enforced
 
 
 def test_rising_and_falling_items_are_told_apart():
@@ -45,6 +46,7 @@ def test_deleting_is_nested():
     assert all(less <= more for more, less in pairwise(parts))
 
 
+@unless_annotations_are_enforced
 def test_vectors_on_both_sides_leave_nothing_to_spoil():
     images = replace(world(), image_vectors=[0] * len(world().images))
     both = replace(images, caption_vectors=[0] * len(world().captions))

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from pcme.cli.reporter import training_bar
 from pcme.data.problems import Problems
+from tests.helpers import unless_annotations_are_enforced
 
 VALUES = {
     "loss": 12.345, "scale": 10.0, "shift": -15.0, "image_log_sigma": -2.6,
@@ -20,6 +21,7 @@ def run_at(step, steps):
     return SimpleNamespace(recipe=recipe, total_steps=steps, position=position, problems=Problems())
 
 
+@unless_annotations_are_enforced
 @pytest.mark.parametrize("width", [70, 80, 200])
 def test_what_matters_for_waiting_is_never_cut(width):
     run = run_at(37, 400)
@@ -37,6 +39,7 @@ def test_what_matters_for_waiting_is_never_cut(width):
     assert len(line) <= width
 
 
+@unless_annotations_are_enforced
 def test_a_wait_has_a_bar_until_it_is_over_and_the_problems_are_the_runs_own():
     run = run_at(1, 9)
     with training_bar() as reporter:

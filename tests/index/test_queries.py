@@ -28,6 +28,7 @@ def test_combined_queries(world):
     assert index.search(product).ids == index.search(encoded.embedding).ids
 
 
+@unless_annotations_are_enforced
 def test_combinations_by_keyword(calibrated):
     index, _ = calibrated
     hits = index.search("a red bird", 40, all_of=["water"], any_of=["sky"], but_not=["a tail"])

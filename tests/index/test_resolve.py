@@ -11,7 +11,7 @@ from PIL import Image
 from pcme import SearchIndex
 from pcme.data.problems import Problems
 from pcme.errors import ConfigError, DataError
-from tests.helpers import picture
+from tests.helpers import picture, unless_annotations_are_enforced
 from tests.index.worlds import folder_of_images
 
 
@@ -35,6 +35,7 @@ def test_images_and_captions_one_by_one(index, tmp_path):
     assert index.search("a red bird", k=1, kind="caption")[0].metadata == {"by": "Ann"}
 
 
+@unless_annotations_are_enforced
 @pytest.mark.parametrize(
     ("items", "kind", "error", "message"),
     [

@@ -3,7 +3,7 @@
 import pytest
 
 from pcme.errors import ConfigError, DataError
-from tests.helpers import random_gaussians
+from tests.helpers import random_gaussians, unless_annotations_are_enforced
 from tests.index.worlds import drawn
 
 
@@ -33,6 +33,7 @@ def test_values_that_do_not_fit_leave_no_column_behind(fifty):
     assert index.verify().ok
 
 
+@unless_annotations_are_enforced
 def test_replacing(fifty):
     index, items = fifty
     index.search(items[0])  # so that a stale copy would be noticed

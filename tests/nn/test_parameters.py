@@ -2,8 +2,10 @@ import pytest
 
 from pcme.errors import ConfigError
 from pcme.nn import captions, images
+from tests.helpers import unless_annotations_are_enforced
 
 
+@unless_annotations_are_enforced
 @pytest.mark.parametrize(
     ("side", "kind", "params", "message"),
     [

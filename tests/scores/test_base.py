@@ -70,6 +70,7 @@ FACTS = {  # facts; numbers and space of an item in six dimensions, and work. Pa
     "mean": ((True, False, False, None, 1, False), 7, "O(N)", 6),
     "nearest": (SAMPLES, 42, "O(JN)", 294),
     "overlap": ((True, True, True, "elk", 0, False), 12, "O(2N)", 36),
+    "ppk": (DENSITY, 12, "O(2N)", 36),
     "reverse_kl": (DIVERGENCE, 12, "O(2N)", 12),
     "w2": (PLAIN, 12, "O(2N)", 12),
 }

@@ -7,7 +7,9 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from pcme import scores
+from pcme.errors import ConfigError
 from tests.scores.integrals import assert_is_integral, close, covariance, integral, log_density
+from tests.scores.worlds import assert_exact, sides
 
 SCALE, SHIFT = 7.0, -3.0  # of `overlap`, away from its defaults
 
@@ -33,6 +35,8 @@ def overlap(pair):
 def test_they_are_their_integrals():
     assert_is_integral(scores.create("elk"), lambda pair: power_integral(pair, 1.0))
     assert_is_integral(scores.create("bhattacharyya"), lambda pair: power_integral(pair, 0.5))
+    for rho in (0.3, 0.75, 1.7):
+        assert_is_integral(scores.create("ppk", rho=rho), lambda pair, rho=rho: power_integral(pair, rho))
     assert_is_integral(scores.create("overlap", scale=SCALE, shift=SHIFT), overlap, additive=False)
 
 
@@ -40,6 +44,20 @@ def test_elk_is_the_density_of_the_difference(wide_sides):
     total = (covariance(wide_sides[0])[:, None] + covariance(wide_sides[1])[None]).contiguous()
     difference = MultivariateNormal(torch.zeros(wide_sides[0].dim).double(), total)
     close(scores.create("elk")(*wide_sides), difference.log_prob(wide_sides[0].mean[:, None] - wide_sides[1].mean))
+
+
+def test_ppk_is_the_family_of_both(wide_sides):
+    for rho, name in ((1.0, "elk"), (0.5, "bhattacharyya")):
+        torch.testing.assert_close(scores.create("ppk", rho=rho)(*wide_sides), scores.create(name)(*wide_sides))
+    for rho in (0.0, -1.0, math.inf):
+        with pytest.raises(ConfigError, match="rho"):
+            scores.create("ppk", rho=rho)
+
+
+def test_ppk_above_one_is_searched_without_the_bound():
+    score = scores.create("ppk", rho=2.0)
+    assert_exact(score, *sides(), 5)
+    assert score.ann(6) is None
 
 
 def test_bhattacharyya_is_the_textbook_distance(wide_sides):

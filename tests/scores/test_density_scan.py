@@ -10,7 +10,7 @@ from pcme.scores.scan import NEVER
 from tests.helpers import random_gaussians
 from tests.scores.worlds import Lasting, assert_bounds, assert_exact, assert_shortlists, clustered, over, sides
 
-DENSITIES = [scores.create(name) for name in ("elk", "bhattacharyya", "overlap")]
+DENSITIES = [scores.create(name) for name in ("elk", "bhattacharyya", "ppk", "overlap")]
 
 
 @over("score", DENSITIES)

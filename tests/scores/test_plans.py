@@ -12,11 +12,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from pcme import Gaussian, Points, scores
 from pcme.kernels import compiled
 from pcme.scores import plans
-from tests.helpers import generator
+from tests.helpers import generator, unless_annotations_are_enforced
 from tests.scores.worlds import FORMULAS, normals, over, sides
 
 DIM = 96
-KERNELS = ("bhattacharyya", "elk", "overlap")
+KERNELS = ("bhattacharyya", "elk", "overlap", "ppk")
 """Computed by a compiled loop, which torch does not see."""
 
 
@@ -60,6 +60,7 @@ def test_the_steps_of_the_density_kernel_are_those_in_its_source():
     assert scores.create("elk").cost(Gaussian(torch.zeros(1, DIM), torch.zeros(1, 1))).work == 6 * DIM
 
 
+@unless_annotations_are_enforced
 def test_memory_of_each_kind():
     queries, items = sides()
 
@@ -78,6 +79,7 @@ def plan_of(queries, items, **sizes):
     return SimpleNamespace(queries=range(queries), gallery=range(items), bytes_per_query=0, bytes_per_item=0, **sizes)
 
 
+@unless_annotations_are_enforced
 @pytest.mark.parametrize(
     ("limit", "whole", "steps"), [(1 << 20, False, [1024, 976]), (4000, False, [100] * 20), (4000, True, [2] * 1000)]
 )
@@ -87,6 +89,7 @@ def test_blocks_of_queries_fit(limit, whole, steps):
     assert [rows.start for rows in found] == [sum(steps[:n]) for n in range(len(steps))]
 
 
+@unless_annotations_are_enforced
 def test_blocks_of_items_fit_beside_the_queries():
     plan = plan_of(2000, 50, bytes_per_pair=10)
     plan.bytes_per_item = 100

@@ -80,7 +80,7 @@ class InMemory:
         top, best = self.resident.best(torch.from_numpy(scores)[None], torch.from_numpy(rows)[None], request.k)
         return TopK(best[0].numpy(), top[0].numpy(), rows, scores, len(rows))
 
-    def _sample(self, rows: RowNumbers | None, count: int) -> tuple[RowNumbers, Embedding]:
+    def _sample(self, rows: RowNumbers | None, count: int) -> tuple[Int64[np.ndarray, " s"], Embedding]:
         """Rows drawn evenly, and their items; of all rows they are kept until these change."""
         if rows is None and self._drawn and self._drawn[0] == self.resident.generation:
             return self._drawn[1:]

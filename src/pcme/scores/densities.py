@@ -1,4 +1,4 @@
-"""Scores of overlapping densities: elk, bhattacharyya, and `overlap`, our own match probability.
+"""Scores of overlapping densities: elk, bhattacharyya, their family ppk, and `overlap`, our own match probability.
 
 They are no matrix products: `density_scan` computes them by a compiled kernel that holds no Q × G × D array.
 """
@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pcme.core.checks import require
 from pcme.embedding import Embedding
 from pcme.scores.base import Score, registry, require_logit
 from pcme.scores.density_scan import Density, DensityPlan, DensityScan, SeparableScan
@@ -79,6 +80,37 @@ class Bhattacharyya(DensityScore):
     def finish(self, x: Float[Tensor, "*n"], dim: int) -> Float[Tensor, "*n"]:
         """+½ D log 2."""
         return x + dim / 2 * math.log(2)
+
+
+@registry.register("ppk")
+@dataclass(frozen=True)
+class ProbabilityProduct(DensityScore):
+    """log ∫ p^ρ q^ρ = Σ [(1−ρ)(log σ₁ + log σ₂) − ½ρ (μ₁−μ₂)²/(σ₁²+σ₂²) − ½ log(σ₁²+σ₂²)] + D c(ρ).
+
+    Paper: Eq. (B.3). Relation: `elk` for ρ = 1, `bhattacharyya` for ρ = ½.
+    """
+
+    rho: float = 0.75
+
+    def __post_init__(self) -> None:
+        """The integral exists for every ρ > 0."""
+        require("rho", 0 < self.rho < math.inf, "finite and above 0", self.rho)
+
+    def weights(self, dim: int) -> tuple[float, float, float]:
+        """½ρ M + ½ L − (1 − ρ)(Σ log σ₁ + Σ log σ₂)."""
+        return self.rho / 2, 0.5, 1 - self.rho
+
+    def finish(self, x: Float[Tensor, "*n"], dim: int) -> Float[Tensor, "*n"]:
+        """c(ρ) = (½ − ρ) log 2π − ½ log ρ."""
+        return x + dim * ((0.5 - self.rho) * math.log(2 * math.pi) - 0.5 * math.log(self.rho))
+
+    def scan(self, gallery: Gallery, *, exact: bool = True) -> Scan[Any, Any]:
+        """For ρ > 1 wide items lose by their volume, which the density scan's bound does not allow for."""
+        return super().scan(gallery, exact=exact) if self.rho <= 1 else Scan(self.plan, gallery)
+
+    def ann(self, dim: int) -> Ann | None:
+        """As for `elk`, where the weights allow it."""
+        return super().ann(dim) if self.rho <= 1 else None
 
 
 @registry.register("overlap")

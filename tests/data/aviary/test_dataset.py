@@ -13,6 +13,7 @@ from pcme.data.text.tokens import tokenise
 from pcme.errors import ConfigError
 from pcme.retrieval.labels import UNSAID
 from pcme.retrieval.matches import Matches
+from tests.helpers import unless_annotations_are_enforced
 
 SMALL = Aviary(
     pixels=16, captions_per_image=5, train_species=30, train_images=2,
@@ -122,6 +123,7 @@ def test_texts_are_indexed_like_a_list(test_split):
             get(len(captions))
 
 
+@unless_annotations_are_enforced
 def test_nothing_is_drawn_or_written_before_it_is_asked_for(monkeypatch):
     monkeypatch.setattr("pcme.data.aviary.dataset.draw", None)
     monkeypatch.setattr("pcme.data.aviary.dataset.compose", None)

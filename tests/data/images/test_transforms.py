@@ -232,6 +232,7 @@ WRONG = {
 }
 
 
+@unless_annotations_are_enforced
 @pytest.mark.parametrize(("field", "value"), [(field, value) for field in WRONG for value in WRONG[field]])
 def test_fields_are_checked(field, value):
     with pytest.raises(ConfigError, match=f"{field}: must be .* got"):

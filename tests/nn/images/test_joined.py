@@ -4,7 +4,7 @@ import torch
 from pcme.errors import ConfigError
 from pcme.nn import images
 from pcme.nn.backbone import Build
-from tests.helpers import generator
+from tests.helpers import generator, unless_annotations_are_enforced
 
 LITE = [{"kind": "efficientnet-lite", "variant": n, "pretrained": False} for n in (0, 1, 2)]
 
@@ -21,6 +21,7 @@ def test_a_site_has_the_features_of_all():
     torch.testing.assert_close(network(pixels), apart)
 
 
+@unless_annotations_are_enforced
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
