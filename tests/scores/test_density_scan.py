@@ -29,6 +29,7 @@ def test_bounds_hold_and_are_near(score):
     assert type(scan) is DensityScan
     assert scan.width(10) == 84
     assert_bounds(scan, queries, 2e-3)
+    assert torch.equal(scan._widest, scan._scaled(items)[1].amax(0).double())
 
 
 def test_there_is_no_bound_beyond_the_precision_of_the_tiles():
