@@ -72,13 +72,11 @@ class Confidence:
 
     def probability(self, log_p: ArrayLike) -> Float64[np.ndarray, "*n"]:
         """The calibrated match probability of pairs with these scores, in the same order."""
-        p: Float64[np.ndarray, "*n"] = expit(self.curve(log_odds(log_p)))
-        return p
+        return np.asarray(expit(self.curve(log_odds(log_p))))
 
     def log_probability(self, log_p: ArrayLike) -> Float64[np.ndarray, "*n"]:
         """The log of `probability`, which does not underflow."""
-        log_q: Float64[np.ndarray, "*n"] = -np.logaddexp(0, -self.curve(log_odds(log_p)))
-        return log_q
+        return np.asarray(-np.logaddexp(0, -self.curve(log_odds(log_p))))
 
     def percentile(self, u: ArrayLike, side: Side = "captions") -> Float64[np.ndarray, "*n"]:
         """The percentage of the calibration items that are less uncertain (geometric mean of σ)."""
@@ -86,7 +84,7 @@ class Confidence:
         stored: Quantiles | None = getattr(self, side)
         if stored is None:
             raise DataError("points have no sigma. Use a method that has one, such as pcme.")
-        return 100 * share_below(stored, u)
+        return np.asarray(100 * share_below(stored, u))
 
     def answerable(self, best_p: float, *, gallery: int | None = None, false_alarm: float | None = None) -> bool:
         """Whether the best hit is good enough to say that something here matches.

@@ -51,8 +51,7 @@ class Curve:
     def __call__(self, odds: Float64[np.ndarray, "*n"]) -> Float64[np.ndarray, "*n"]:
         """Map log-odds."""
         beyond = odds - np.clip(odds, self.x[0], self.x[-1])
-        mapped: Float64[np.ndarray, "*n"] = np.interp(odds, self.x, self.y) + self.slope * beyond
-        return mapped
+        return np.asarray(np.interp(odds, self.x, self.y) + self.slope * beyond)
 
 
 @dataclass

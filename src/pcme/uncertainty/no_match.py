@@ -52,7 +52,7 @@ class NoMatchRule:
         """
         with np.errstate(divide="ignore"):
             odds = log_odds(np.log(np.asarray(best_p, np.float64)))
-        return 1 - share_below(self.absent, odds - self._grown(gallery))
+        return np.asarray(1 - share_below(self.absent, odds - self._grown(gallery)))
 
     def threshold(self, gallery: int | None = None, false_alarm: float | None = None) -> float:
         """The probability the best of so many items must have, for this share of false alarms.
