@@ -43,7 +43,7 @@ class DensityScore(Density, Score, ABC):
         """Keys by the kernel itself, or without proof by a separable approximation."""
         return DensityScan(self, gallery) if exact else SeparableScan(self, gallery)
 
-    def ann(self, dim: int) -> Ann:
+    def ann(self, dim: int) -> Ann | None:
         """A lift that is fitted on items and queries."""
         return DensityAnn(self.weights(dim))
 
