@@ -77,6 +77,15 @@ def test_where_all_variances_are_as_usual_the_density_lift_is_the_score():
     assert np.array_equal(order, score.topk(queries, items, k=20).ids.numpy())
 
 
+def test_an_item_longer_than_those_of_the_fit_lacks_nothing():
+    items, queries = uneven(200, seed=0), uneven(30, seed=1)
+    lift = scores.create("overlap").ann(12).fit(items, queries)
+    last = lift.of_items.shape[1]
+    far = Gaussian(100 * items.mean, items.log_sigma)
+    assert (lift.items(items)[:, last] > 0).all()
+    assert (lift.items(far)[:, last] == 0).all()
+
+
 def test_a_fitted_lift_survives_being_stored():
     items, queries = uneven(200, seed=0), uneven(30, seed=1)
     lift = scores.create("overlap").ann(12).fit(items, queries)

@@ -29,6 +29,7 @@ def test_records_and_scores_for_single_points():
 
 
 def test_the_nearest_of_more_samples_is_nearer():
+    assert scores.create("nearest", samples=1).samples == 1
     queries, gallery = (random_gaussians(5, 4, seed=s, log_sigma=-1.0) for s in (1, 2))
     few, many = (scores.create("nearest", samples=n)(queries, gallery).mean() for n in (2, 50))
     assert many > few

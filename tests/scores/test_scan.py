@@ -88,8 +88,10 @@ def test_a_scan_follows_what_is_added_and_removed(name, monkeypatch):
     items, queries = clustered(COUNT, seed=0), clustered(4, seed=7)
     scan, resident = held(items[:4500], name)
     scan.top(queries, 10)
+    before = scan.all_kept()
     fill(resident, items[4500:], [f"{n:06d}" for n in range(4500, COUNT)])
     assert_as_topk(scan, name, queries, items, 10)
+    assert [a is b for a, b in zip(before, scan.all_kept(), strict=False)] == [True] * 4 + [False]
     kept = np.ones(COUNT, bool)
     kept[np.random.default_rng(1).choice(np.arange(3000, COUNT), 500, replace=False)] = False
     resident.remove(kept)
