@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jaxtyping
 import numpy as np
+import typer
 from beartype import BeartypeConf, FrozenDict, beartype
 
 HERE = Path(__file__).parent.parent / "src" / "pcme"
@@ -13,10 +14,12 @@ COMPILED = {"compiled", "topk"}
 WRONG_ON_PURPOSE = ("refused", "wrong_input")
 """Words in the names of tests that give a wrong type on purpose; others carry `unless_annotations_are_enforced`."""
 REAL = float | int | np.floating
-NUMBERS = FrozenDict({int: int | np.integer, float: REAL, complex: complex | REAL})
-"""A number of numpy is as good as one of Python, and an int is a float."""
+OVERRIDES = FrozenDict(
+    {int: int | np.integer, float: REAL, complex: complex | REAL, typer.Context: typer.Context.__base__}
+)
+"""A number of numpy is as good as one of Python, an int is a float; typer hands out the plain context of click."""
 
-check = beartype(conf=BeartypeConf(hint_overrides=NUMBERS))
+check = beartype(conf=BeartypeConf(hint_overrides=OVERRIDES))
 
 
 def pytest_load_initial_conftests():
