@@ -27,9 +27,9 @@ from pcme.training.steps import train_step
 
 def train(
     recipe: Recipe,
-    out: Path,
+    out: str | Path,
     *,
-    data_root: Path | None = None,
+    data_root: str | Path | None = None,
     resume: bool = False,
     workers: int = 2,
     strict: bool = False,
@@ -38,7 +38,9 @@ def train(
     """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints."""
     state.require_usable(Path(out), resume=resume)
     with keep_freed():
-        run = prepare_run(recipe, Path(out), data_root, workers, strict, reporter or Reporter())
+        run = prepare_run(
+            recipe, Path(out), None if data_root is None else Path(data_root), workers, strict, reporter or Reporter()
+        )
         with explain_faults(run):
             saved = state.resume(run)
             journal.begin(run)
