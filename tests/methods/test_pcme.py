@@ -62,9 +62,13 @@ def test_the_default_weights(kind, weights):
     assert {term: weight for term, weight in methods.create(kind).weights.items() if weight} == weights
 
 
-def test_the_authors_method_passes_its_parameters_on():
-    method = methods.create("pcme-authors", likelihood="analytic", samples=3, scale=2.0, shift=1.0).objective().method
-    assert (method.likelihood, method.samples, method.scale, method.shift) == ("analytic", 3, 2.0, 1.0)
+@pytest.mark.parametrize("given", [(), ("analytic", 3, 2.0, 1.0)])
+def test_the_authors_method_passes_its_parameters_on(given):
+    names = ("likelihood", "samples", "scale", "shift")
+    authors = methods.create("pcme-authors", **dict(zip(names, given, strict=False)))
+    method, heads = authors.objective().method, authors.heads(8)
+    assert tuple(getattr(method, name) for name in names) == (given or ("sampled", 7, 10.0, 10.0))
+    assert (heads.log_sigma, heads.bounds) == (0.0, (-128.0, 128.0))
 
 
 @pytest.mark.parametrize("likelihood", ["sampled", "analytic"])
