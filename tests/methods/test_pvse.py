@@ -44,9 +44,11 @@ def test_mmd_against_a_loop():
     assert expected > 0
 
 
-def test_the_weights_are_the_authors():
-    terms = methods.create("pvse").objective()(several(seed=1), several(seed=2), MATCHES, generator())
+def test_the_terms_are_of_both_sides_and_the_weights_the_authors():
+    images, captions = several(seed=1), several(seed=2)
+    terms = methods.create("pvse").objective()(images, captions, MATCHES, generator())
     rank, spread, mmd = (terms.values[name].item() for name in ("rank", "diversity", "mmd"))
+    assert math.isclose(spread, diversity(images.residuals).item() + diversity(captions.residuals).item())
     assert math.isclose(terms.total.item(), rank + 0.1 * spread + 0.01 * mmd, rel_tol=1e-6)
 
 
