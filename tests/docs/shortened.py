@@ -14,6 +14,8 @@ OWN = "pcme train own --data-root photos/ --out runs/mine"
 LOGISTIC = "pcme --plugin logistic.py train aviary-tiny --out runs/logistic"
 AVERAGE = "pcme --plugin average.py train aviary-tiny --out runs/average"
 GRID = """--set 'image={"kind": "average"}'"""
+PAPERS = "--out runs/aviary-pcme --set method.kind=pcme"
+ANALYSES = "truth bins erasing algebra calibration"
 MU = "--out runs/mu --set method.kind=pcme-mu --seed 1"
 JOINED = (
     '{"kind": "joined", "parts": [{"kind": "efficientnet-lite", "variant": 0}, '
@@ -24,6 +26,9 @@ REDUCED = {
     "pcme demo": ("pcme demo --recipe aviary-tiny", TINY),
     "pcme train aviary --out runs/aviary": (f"pcme train aviary-tiny --out runs/new {SHORT}", TINY),
     "pcme train aviary --out runs/aviary --resume": (f"pcme train aviary-tiny --out runs/new --resume {SHORT}", TINY),
+    f"pcme train aviary {PAPERS}": (f"pcme train aviary-tiny {PAPERS} {SHORT}", TINY),
+    f"pcme analyze runs/aviary {ANALYSES}": ("pcme analyze runs/aviary variances", ONE),
+    f"pcme analyze runs/aviary-pcme {ANALYSES}": ("pcme analyze runs/aviary-pcme variances", ONE),
     f"pcme train aviary {MU}": (f"pcme train aviary-tiny {MU} {SHORT}", TINY),
     OWN: (f"{OWN} --set phases.0.epochs=1 --set phases.0.warmup_steps=1 {CONVNET}", "one epoch of a small network"),
     f"{LOGISTIC} --set method.kind=logistic": (f"{LOGISTIC} --set method.kind=logistic {SHORT}", TINY),
