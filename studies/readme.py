@@ -31,6 +31,16 @@ CUB_ROWS = {
     "**PCME, overlap**": ("`pcme-overlap`", None),
 }
 """{row of the study: (its name in the README, its row in the paper's Table 2)}."""
+FIG6_STUDIES = {
+    "CUB, part, frozen backbone": ("cub",),
+    "CUB, part, last stages tuned": ("cub-finetune", "cub-joined"),
+    "Flickr8k, part": ("flickr8k",),
+}
+FIG6_ROWS = {
+    "PCME, J = 7 and analytic": ("PCME, J = 7", "PCME, analytic", "PCME, analytic (ours)"),
+    "`pcme-overlap`": ("**PCME, overlap**", "**PCME, overlap, broad**", "PCME, overlap (ours)"),
+}
+"""{column of the README: its rows in the studies and in the reproduction}."""
 
 
 def tables() -> dict[str, str]:
@@ -39,6 +49,7 @@ def tables() -> dict[str, str]:
         "readme:truth": truth_table(read_record(TRUTH)["runs"]),
         "readme:findings": findings(),
         "readme:cub": cub_table(read_record(REAL)["cub"]),
+        "readme:fig6": fig6_table(read_record(REAL)),
     }
 
 
@@ -62,6 +73,26 @@ def cub_table(runs: Sequence[Mapping[str, Any]]) -> str:
         paper = [CUB_UNSEEN.value(printed, f"{way} r_precision") for way in ("i2t", "t2i")] if printed else []
         lines.append([name, " / ".join(f"{value:.1f}" for value in ours), " / ".join(map(str, paper))])
     return markdown(["method", "CUB, part, frozen backbone", "the paper, CUB"], lines)
+
+
+def fig6_table(studies: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """In how many runs R@1 falls as σ grows, captions looking for images."""
+    correlations = {"Aviary, quick, one seed": aviary_bins()}
+    for name, parts in FIG6_STUDIES.items():
+        runs = [run for part in parts for run in studies[part] if run["sigma"]]
+        correlations[name] = [(run["row"], run["sigma"]["bins~recall t2i"]) for run in runs]
+    lines = []
+    for name, found in correlations.items():
+        chosen = [[rho for row, rho in found if row in rows] for rows in FIG6_ROWS.values()]
+        lines.append([name, *(f"{sum(rho < 0 for rho in part)} of {len(part)}" for part in chosen)])
+    return markdown(["R@1 falls as σ grows, in so many runs", *FIG6_ROWS], lines)
+
+
+def aviary_bins() -> list[tuple[str, float]]:
+    """Spearman's ρ of R@1 over the bins of σ, of every run of the reproduction."""
+    results = read_results(DOCS / "results" / "reproduction")
+    of_captions = next(result for result in results if result.experiment == "fig6").tables[1]
+    return [(row.label, rho) for row in of_captions.rows for rho in row.values[-1] if rho is not None]
 
 
 def findings() -> str:
