@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partialmethod
 from itertools import count
 
 import pytest
 import torch
 
 import pcme
+from pcme.errors import ConfigError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
@@ -170,6 +172,17 @@ def test_float16_scales_gradients_and_halves_the_scale_on_overflow():
     precision.backward((weight * math.inf).sum(), optimiser)
     precision.scaler.update()
     assert precision.scaler.get_scale() == before / 2
+
+
+def test_a_compiled_backbone_gives_the_same_run(tmp_path, monkeypatch):
+    """By dynamo's own backend, without a compiler: that comes with torch and takes minutes."""
+    monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="eager"))
+    recipe = SHORT.changed(["phases.0.backbone=all"])
+    train(recipe, tmp_path / "plain")
+    train(recipe, tmp_path / "compiled", compiled=True)
+    left, right = losses(tmp_path / "plain"), losses(tmp_path / "compiled")
+    assert right == pytest.approx(left, rel=1e-4)
+    assert weights(tmp_path / "plain").keys() == weights(tmp_path / "compiled").keys()
 
 
 PATIENT = TINY.changed(["validation.patience=2", "phases.0.epochs=9", "phases.1.epochs=9"])

@@ -18,6 +18,8 @@ from pcme.errors import ConfigError
 
 SCALES = ("cuda", "cpu")
 """Devices on which torch scales gradients."""
+FIRST_SCALE = 256.0
+"""torch's own, 65,536, leaves out the first eight steps: the loss is a sum over a batch's pairs. It grows by itself."""
 
 
 class Precision:
@@ -36,7 +38,7 @@ class Precision:
                 f"precision: float16 needs one of {', '.join(SCALES)}, got {device}. Use bfloat16, which runs anywhere."
             )
         self.name, self.device = name, device
-        self.scaler = GradScaler(device.type, enabled=name == "float16")
+        self.scaler = GradScaler(device.type, init_scale=FIRST_SCALE, enabled=name == "float16")
 
     def narrow(self) -> AbstractContextManager[object]:
         """A `with` block for the encoders."""
