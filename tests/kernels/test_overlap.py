@@ -1,11 +1,13 @@
-"""M and L for tensors: ranges, gradients, the broadcast that serves other devices."""
+"""M and L for tensors: ranges, gradients, the blocks that serve other devices."""
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pcme import Gaussian
 from pcme.errors import DataError
 from pcme.kernels import overlap
+from pcme.kernels.devices import torch_only
 from tests.helpers import random_gaussians
 
 
@@ -53,10 +55,34 @@ def test_gradients_are_finite_differences(widths, monkeypatch):
     assert torch.autograd.gradcheck(run, inputs, rtol=1e-6, atol=1e-7)
 
 
-def test_the_broadcast_for_other_devices_agrees(monkeypatch):
+def test_blocks_of_dimensions_have_the_values_and_gradients_of_the_loops(monkeypatch):
     sides = [random_gaussians(n, 10, seed=n, dtype=torch.float64) for n in (4, 9)]
     scaling = overlap.Extent.of(sides[1]).scaling(sides[0])
-    raw = (*scaling.apply(sides[0]), *scaling.apply(sides[1]))
-    monkeypatch.setattr(overlap, "BROADCAST_BYTES", 900)  # several rows of blocks
-    for ours, expected in zip(overlap._broadcast(*raw), overlap._Fused.apply(*raw), strict=True):
-        assert torch.allclose(ours, expected)
+    raw = [t.requires_grad_() for side in sides for t in scaling.apply(side)]
+    monkeypatch.setattr(overlap, "BLOCK_BYTES", 900)  # three dimensions at a time
+    results = []
+    for form in (overlap._Blocked, overlap._Fused):
+        m, log_sum = form.apply(*raw)
+        results.append((m, log_sum, *torch.autograd.grad((m.sin() + log_sum.cos()).sum(), raw)))
+    for ours, expected in zip(*results, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_blocks_never_hold_an_array_of_queries_by_items_by_dimensions(monkeypatch):
+    queries, gallery = (random_gaussians(n, 64, seed=n) for n in (32, 48))
+    largest = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal largest
+            out = func(*args, **(kwargs or {}))
+            for each in out if isinstance(out, (tuple, list)) else (out,):
+                largest = max(largest, each.numel())
+            return out
+
+    monkeypatch.setattr(overlap, "BLOCK_BYTES", 4 * 32 * 48 * 2)
+    log_sigma = queries.log_sigma.requires_grad_()
+    with torch_only(), Watch():
+        m, log_sum = overlap.terms(Gaussian(queries.mean, log_sigma), gallery)
+        (m + log_sum).sum().backward()
+    assert largest == 2 * 32 * 48

@@ -146,7 +146,7 @@ def test_its_state_goes_on_where_it_was(name):
         straight(*items, MATCHES, generator(step))
     resumed.load_state_dict(straight.state_dict())
     assert straight.report() == resumed.report()
-    assert all(isinstance(value, float) for value in resumed.report().values())
+    assert all(isinstance(value, float) or value.ndim == 0 for value in resumed.report().values())
     left, right = (o(*items, MATCHES, generator(2)).total for o in (straight, resumed))
     assert torch.equal(left, right)
 

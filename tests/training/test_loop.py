@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partialmethod
 from itertools import count
 
 import pytest
 import torch
 
 import pcme
+from pcme.errors import ConfigError
 from pcme.recipes.schema import from_record
 from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
@@ -139,8 +141,9 @@ def test_every_switch_trains(tmp_path, switch):
     assert (tmp_path / "weights.safetensors").is_file()
 
 
-def test_bfloat16_trains(tmp_path):
-    recipe = TINY.changed(["precision=bfloat16", "phases.0.backbone=all", "phases.1.epochs=1"])
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_16_bits_train(tmp_path, precision):
+    recipe = TINY.changed([f"precision={precision}", "phases.0.backbone=all", "phases.1.epochs=1"])
     train_cut(recipe, tmp_path / "cut", 5)
     train(recipe, tmp_path / "cut", resume=True)
     model = train(recipe, tmp_path / "straight")
@@ -152,10 +155,13 @@ def test_bfloat16_trains(tmp_path):
     assert not same(weights(tmp_path / "wide"), weights(tmp_path / "straight"))
 
 
-def test_float16_scales_gradients_and_halves_the_scale_on_overflow(monkeypatch):
-    """On a device that counts as CUDA: torch's scaler itself runs anywhere."""
-    monkeypatch.setattr("pcme.training.precision.GradScaler", lambda _, enabled: torch.amp.GradScaler("cpu"))
-    precision = Precision("float16", torch.device("cuda"))
+def test_float16_needs_a_device_whose_gradients_torch_scales():
+    with pytest.raises(ConfigError, match="float16 needs one of cuda, cpu, got mps"):
+        Precision("float16", torch.device("mps"))
+
+
+def test_float16_scales_gradients_and_halves_the_scale_on_overflow():
+    precision = Precision("float16", torch.device("cpu"))
     weight = torch.nn.Parameter(torch.tensor([2.0]))
     optimiser = torch.optim.SGD([weight], lr=0.1)
     precision.backward((3 * weight).sum(), optimiser)
@@ -166,6 +172,17 @@ def test_float16_scales_gradients_and_halves_the_scale_on_overflow(monkeypatch):
     precision.backward((weight * math.inf).sum(), optimiser)
     precision.scaler.update()
     assert precision.scaler.get_scale() == before / 2
+
+
+def test_a_compiled_backbone_gives_the_same_run(tmp_path, monkeypatch):
+    """By dynamo's own backend, without a compiler: that comes with torch and takes minutes."""
+    monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="eager"))
+    recipe = SHORT.changed(["phases.0.backbone=all"])
+    train(recipe, tmp_path / "plain")
+    train(recipe, tmp_path / "compiled", compiled=True)
+    left, right = losses(tmp_path / "plain"), losses(tmp_path / "compiled")
+    assert right == pytest.approx(left, rel=1e-4)
+    assert weights(tmp_path / "plain").keys() == weights(tmp_path / "compiled").keys()
 
 
 PATIENT = TINY.changed(["validation.patience=2", "phases.0.epochs=9", "phases.1.epochs=9"])

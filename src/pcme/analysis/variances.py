@@ -112,7 +112,12 @@ class VariancesAnalysis(Analysis[VarianceProfiles], at_least={"items": 2}):
         """Mean σ² of the isotropic run, on the same split."""
         if not self.isotropic:
             return {}
-        split = embed(load(Path(self.isotropic)), subject.embedded.dataset, Problems(), progress=progress)
+        split = embed(
+            load(Path(self.isotropic), device=subject.model.device),
+            subject.embedded.dataset,
+            Problems(),
+            progress=progress,
+        )
         means = {}
         for of, items in (("images", split.images), ("captions", split.captions)):
             if not isinstance(items, Gaussian) or items.log_sigma.shape[1] != 1:

@@ -18,6 +18,8 @@ from pcme.cli.analyze import analyze
 from pcme.cli.calibrate import calibrate
 from pcme.cli.compare import compare
 from pcme.cli.demo import demo
+from pcme.cli.device import on_device
+from pcme.cli.doctor import doctor
 from pcme.cli.embed import embed
 from pcme.cli.evaluate import evaluate
 from pcme.cli.imports import import_checkpoint
@@ -44,8 +46,11 @@ VERBS: dict[Callable[..., None], str] = {
     "pcme search birds 'a red bird' --and 'near water' --not 'a long tail'",
     demo: "pcme demo --out runs/demo",
     import_checkpoint: "pcme import-checkpoint pcme_coco.pth --out models/coco",
+    doctor: "pcme doctor --json",
 }
 """{verb: its examples}, in the order of --help."""
+COMPUTING = {train, evaluate, analyze, compare, calibrate, report, reproduce, embed, search, demo}
+"""The verbs with --device."""
 
 
 class _Verbs(TyperGroup):
@@ -77,7 +82,8 @@ app.add_typer(data.app, name="data", help="List, check and look at datasets.")
 app.add_typer(index.app, name="index", help="Make, fill, check and tune a search index.")
 for _verb, _examples in VERBS.items():
     _title = "Examples" if " · " in _examples else "Example"
-    app.command(epilog=f"[bold]{_title}:[/bold] {_examples}")(_verb)
+    _epilog = f"[bold]{_title}:[/bold] {_examples}"
+    app.command(epilog=_epilog)(on_device(_verb) if _verb in COMPUTING else _verb)
 
 
 @app.callback()

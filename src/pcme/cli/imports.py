@@ -32,7 +32,7 @@ def import_checkpoint(
     model = import_model(checkpoint, vocab=vocab)
     with files.explaining(out, FAULT):
         model.save(folder)
-    recipe, learned = model.recipe, model.objective.report()
+    recipe, learned = model.recipe, {name: float(value) for name, value in model.objective.report().items()}
     facts: dict[str, Any] = {
         "recipe": recipe.name,
         "depth": recipe.image.params["depth"],

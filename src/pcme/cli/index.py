@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pcme.cli.device import on_device
 from pcme.cli.output import Json, print_json, print_outcome, print_table, progress_bars
 from pcme.errors import ConfigError
 
@@ -60,6 +61,7 @@ def create(
     epilog="[bold]Examples:[/bold] pcme index add birds photos/ --metadata photos.csv · "
     "pcme index add birds aviary --split test · pcme index add birds captions.txt"
 )
+@on_device
 def add(
     where: IndexPath,
     items: Annotated[

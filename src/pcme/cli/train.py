@@ -30,6 +30,9 @@ def train(
         bool, typer.Option("--strict", help="Stop at the first image or caption with a problem.")
     ] = False,
     workers: Annotated[int, typer.Option(help="Threads that make batches.", min=0)] = 2,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Send the image backbone through torch.compile; the first step is slow.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model: the run's folder gets its weights, metrics, model card and checkpoints."""
@@ -38,7 +41,10 @@ def train(
 
     chosen = _recipe(recipe).changed([*(changes or ()), *(() if seed is None else (f"seed={seed}",))])
     with training_bar() as reporter:
-        run(chosen, out, data_root=data_root, resume=resume, workers=workers, strict=strict, reporter=reporter)
+        run(
+            chosen, out, data_root=data_root, resume=resume, workers=workers, strict=strict, reporter=reporter,
+            compiled=compiled,
+        )  # fmt: skip
     metrics = reporter.metrics
     if metrics and not as_json:
         columns = list(next(iter(metrics.values())))

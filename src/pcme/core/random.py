@@ -19,13 +19,13 @@ def numpy_stream(seed: int, *names: object) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=np.frombuffer(_digest(seed, names)[:16], np.uint64)))
 
 
-def torch_stream(seed: int, *names: object) -> torch.Generator:
-    """A torch generator for a named purpose, independent of all other names.
+def torch_stream(seed: int, *names: object, device: torch.device | str = "cpu") -> torch.Generator:
+    """A torch generator for a named purpose, independent of all other names; each kind of device draws its own numbers.
 
     >>> torch_stream(0, "init").initial_seed() == torch_stream(0, "init").initial_seed()
     True
     """
-    return torch.Generator().manual_seed(int.from_bytes(_digest(seed, names)[:8], "little"))
+    return torch.Generator(device).manual_seed(int.from_bytes(_digest(seed, names)[:8], "little"))
 
 
 def _digest(seed: int, names: tuple[object, ...]) -> bytes:

@@ -36,7 +36,10 @@ def embed(
     features: FeatureRows | None = None,
     progress: Progress = silent,
 ) -> Embedded:
-    """Embed every image and caption once; unusable images leave with their captions. `features` stand for pixels."""
+    """Embed every image and caption once, onto the CPU; unusable images leave with their captions.
+
+    `features` stand for pixels.
+    """
     model.eval()
     stored = dataset.image_vectors if features is None else features
     if stored is None:
@@ -50,7 +53,7 @@ def embed(
     with torch.no_grad():
         for rows, inputs in source:
             indices.append(rows)
-            parts.append(model.embed_images(inputs))
+            parts.append(model.embed_images(inputs).to("cpu"))
             progress("images", int(rows[-1]) + 1, len(dataset.images))
     if not parts:
         raise DataError(
@@ -65,7 +68,7 @@ def embed(
         return Embedded(part, joined(parts), model.encode_captions(list(part.captions), progress=progress))
     batches = _stored_batches(part.caption_vectors, len(part.captions), batch_size)
     with torch.no_grad():
-        captions = joined([model.embed_caption_vectors(vectors) for _, vectors in batches])
+        captions = joined([model.embed_caption_vectors(vectors).to("cpu") for _, vectors in batches])
     return Embedded(part, joined(parts), captions)
 
 

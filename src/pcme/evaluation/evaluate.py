@@ -15,6 +15,7 @@ from pcme.evaluation.choice import ALL, chosen, names_of
 from pcme.evaluation.open_run import open_run
 from pcme.evaluation.passes import evaluate_score
 from pcme.evaluation.results import DIRECTIONS, Evaluation
+from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.scores import Cost
 
 SUMMARY = "summary.json"
@@ -48,13 +49,17 @@ def evaluate(
     scores: str | Sequence[str] | None = None,
     workers: int = 2,
     progress: Progress = silent,
+    device: DeviceLike = AUTO,
 ) -> EvaluationReport:
     """Evaluate the model of a run on a split: by its own score, "all", or those named."""
     problems = Problems()
     if scores not in (None, ALL):
         names_of(scores)  # a wrong name is refused before anything is embedded
-    subject = open_run(run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress)
-    images, captions = subject.embedded.images, subject.embedded.captions
+    subject = open_run(
+        run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress, device=device
+    )
+    there = subject.model.device
+    images, captions = subject.embedded.images.to(there), subject.embedded.captions.to(there)
     choice = chosen(scores, subject.model.score(), images, captions)
     results = [
         evaluate_score(score, images, captions, subject.protocol, progress=named(progress, f"scores: {score.name}"))

@@ -11,6 +11,7 @@ from pcme.data.problems import Problems
 from pcme.errors import ConfigError
 from pcme.evaluation.embed import Embedded, embed
 from pcme.evaluation.subject import Subject
+from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.model import Model, load
 from pcme.model.frozen import cached_features
 from pcme.recipes.schema import Recipe
@@ -27,9 +28,10 @@ def open_run(
     workers: int = 2,
     problems: Problems | None = None,
     progress: Progress = silent,
+    device: DeviceLike = AUTO,
 ) -> Subject:
     """Load a run's model, unless it is given, and its split on first use; unusable items are reported to `problems`."""
-    model = run if isinstance(run, Model) else load(run)
+    model = run if isinstance(run, Model) else load(run, device=device)
     noted = Problems() if problems is None else problems
     return Subject(
         model,

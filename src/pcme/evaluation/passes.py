@@ -88,7 +88,7 @@ def _scored(
     score: Score, queries: Embedding, gallery: Embedding, out: Float[torch.Tensor, "q g"] | None = None
 ) -> Blocks:
     for rows, block in score.blocks(queries, gallery, out=out):
-        yield rows, block.numpy()
+        yield rows, block.cpu().numpy()
 
 
 def _columns(matrix: Float[np.ndarray, "c i"]) -> Blocks:

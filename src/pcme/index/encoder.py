@@ -9,6 +9,7 @@ from pcme.data.text.tokens import Vocab
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError, DataError, FormatError
 from pcme.index.settings import ModelId, Settings
+from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.model import Model, load
 from pcme.model.digest import digest
 from pcme.uncertainty import Confidence
@@ -20,11 +21,15 @@ class Encoder:
     """A model in memory, or in a folder; its confidence, given or found beside it."""
 
     def __init__(
-        self, model: Model | str | Path | None, expected: ModelId | None = None, confidence: Confidence | None = None
+        self,
+        model: Model | str | Path | None,
+        expected: ModelId | None = None,
+        confidence: Confidence | None = None,
+        device: DeviceLike = AUTO,
     ) -> None:
         home = model.home if isinstance(model, Model) else model
         self.folder = None if home is None else Path(home)
-        self._expected, self._confidence = expected, confidence
+        self._expected, self._confidence, self._device = expected, confidence, device
         if isinstance(model, Model):
             self.model = self._checked(model)
 
@@ -37,7 +42,7 @@ class Encoder:
             raise ConfigError(f"model: unknown folder of {self._expected}. Open the index with model=... (--model).")
         if not self.folder.is_dir():
             raise ConfigError(f"{self.folder}: no model there. Say where it is now with model=... (--model).")
-        return self._checked(load(self.folder))
+        return self._checked(load(self.folder, device=self._device))
 
     @cached_property
     def confidence(self) -> Confidence | None:

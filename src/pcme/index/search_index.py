@@ -27,6 +27,7 @@ from pcme.index.settings import Settings, Spread
 from pcme.index.store import Store
 from pcme.index.tuning import Tuning
 from pcme.index.writer import Added, OnConflict, Writer
+from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.model import Model
 from pcme.retrieval.ranking import checked_k
 from pcme.scores.base import Score
@@ -65,15 +66,16 @@ class SearchIndex:
         spread: Spread | None = None,
         columns: Mapping[str, str] | None = None,
         confidence: Confidence | None = None,
+        device: DeviceLike = AUTO,
     ) -> "SearchIndex":
         """Create an empty index in a folder, or at a URI such as s3://bucket/birds or memory://.
 
         `model` is a model or its folder. Without it the index is for vectors of your own, described by `dim`, `score`
         (default "mean") and `spread` (default "none"). `columns` are {name: Arrow type} of metadata; columns that come
         later with items get the type of their values. `confidence` calibrates the hits (default: that in the model's
-        folder).
+        folder). `device` is where a model from a folder encodes; the search itself runs on the CPU.
         """
-        encoder = Encoder(model, confidence=confidence)
+        encoder = Encoder(model, confidence=confidence, device=device)
         options = {"dim": dim, "score": score, "spread": spread}
         if model is not None and (decided := [name for name, value in options.items() if value is not None]):
             names = ", ".join(decided)
@@ -91,14 +93,19 @@ class SearchIndex:
 
     @classmethod
     def open(
-        cls, path: str | Path, model: Model | str | Path | None = None, *, confidence: Confidence | None = None
+        cls,
+        path: str | Path,
+        model: Model | str | Path | None = None,
+        *,
+        confidence: Confidence | None = None,
+        device: DeviceLike = AUTO,
     ) -> "SearchIndex":
         """Open the index at `path`, with the model it remembers or `model`; another than its own is refused."""
         store = Store.open(str(path))
         settings = Settings.from_json((store.schema.metadata or {}).get(b"pcme", b""), str(path))
         if model is None and settings.model is not None:
             model = settings.model.folder
-        return cls(store, settings, Encoder(model, settings.model, confidence))
+        return cls(store, settings, Encoder(model, settings.model, confidence, device))
 
     @property
     def path(self) -> str:

@@ -13,8 +13,9 @@ Measured errors and the range of trust: docs/science/analytic.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,9 +23,11 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from pcme.embedding import Gaussian
 from pcme.kernels import compiled
+from pcme.kernels.devices import BLOCK_BYTES, uses_compiled
 from pcme.kernels.quadrature import SURE, Gather, Scalar, hermite, wide_rule
 
 WIDE = 0.1
@@ -32,6 +35,14 @@ WIDE = 0.1
 
 STEEP = ((0.6, 5), (1.0, 9), (2.5, 24), (math.inf, 96))
 """(largest a·sd(√Q), Gauss–Hermite nodes): the sigmoid's steepness in units of the spread."""
+
+FEW_DIMENSIONS = 64
+"""Up to so many, any pair may be wide."""
+MOST_WIDE = 64
+"""Of more dimensions, one pair in so many may be wide in a training step that does not wait for the device."""
+
+WIDE_PAIRS = 1024
+"""Pairs whose wide rule is computed, and computed again, together."""
 
 TINY = torch.finfo(torch.float32).tiny
 """The least variance: 0 would leave no spread to divide by."""
@@ -150,8 +161,10 @@ def log_expectation(
     """The same from moments of any shape; `gather` gives Δ and s of the pairs that are wide."""
     ratio = moments.variance / moments.mean.square()
     steep = scale * (moments.variance / (4 * moments.mean)).sqrt()
+    if torch.is_grad_enabled() and not uses_compiled(ratio.device):
+        return _without_waiting(moments, ratio, steep.detach(), gather, scale, shift, sign)
     wide = ratio > WIDE
-    flat_sign = torch.as_tensor(sign, dtype=ratio.dtype).expand(ratio.shape).reshape(-1)
+    flat_sign = torch.as_tensor(sign, dtype=ratio.dtype, device=ratio.device).expand(ratio.shape).reshape(-1)
     out = _narrow(moments, scale, shift, sign, nodes=STEEP[0][1])
     for (low, _), (high, nodes) in pairwise(STEEP):
         chosen = (steep.detach() > low) & (steep.detach() <= high) & ~wide
@@ -165,13 +178,53 @@ def log_expectation(
     return out
 
 
+def _without_waiting(
+    moments: Moments,
+    ratio: Float[Tensor, "*n"],
+    steep: Float[Tensor, "*n"],
+    gather: Gather,
+    scale: Scalar,
+    shift: Scalar,
+    sign: Sign,
+) -> Float[Tensor, "*n"]:
+    """`log_expectation` by the same operations whatever the numbers are, so that nobody waits for the device.
+
+    Every rule is applied to all pairs, and computed again in the backward pass instead of being stored. The wide rule
+    costs too much for that: it takes the pairs with the largest Var Q / (E Q)², which are all that are wide unless more
+    than one in `MOST_WIDE` is; those beyond have the narrow rule's value.
+    """
+
+    def narrow(nodes: int) -> Float[Tensor, "*n"]:
+        return _recomputed(lambda: _narrow(moments, scale, shift, sign, nodes=nodes))
+
+    out = narrow(STEEP[0][1])
+    for (low, _), (_, nodes) in pairwise(STEEP):
+        out = torch.where(steep > low, narrow(nodes), out)
+    flat_ratio = ratio.detach().reshape(-1)
+    dim = gather(torch.zeros(1, dtype=torch.int64, device=ratio.device))[0].shape[-1]
+    count = len(flat_ratio) if dim <= FEW_DIMENSIONS else -(-len(flat_ratio) // MOST_WIDE)
+    widest, flat = flat_ratio.topk(count)
+    signs = torch.as_tensor(sign, dtype=ratio.dtype, device=ratio.device).expand(ratio.shape).reshape(-1)
+    parts = [_recomputed(partial(wide_rule, some, gather, scale, shift, signs)) for some in flat.split(WIDE_PAIRS)]
+    exact = torch.where(widest > WIDE, torch.cat(parts), out.reshape(-1)[flat])
+    return out.reshape(-1).index_copy(0, flat, exact).reshape(out.shape)
+
+
+def _recomputed(compute: Callable[[], Float[Tensor, "*n"]]) -> Float[Tensor, "*n"]:
+    """What `compute` gives, of which the backward pass computes the parts again."""
+    out: Tensor = checkpoint(compute, use_reentrant=False, preserve_rng_state=False)
+    return out
+
+
 def variances(items: Gaussian) -> Float[Tensor, "n d"]:
     """σ², at least `TINY`."""
     return items.variance.clamp_min(TINY)
 
 
 def score_pairs(moments: Moments, gather: Gather, scale: Scalar, shift: Scalar) -> Float[Tensor, "*n"]:
-    """`log_expectation` without gradients, in float64 on the CPU: one compiled pass."""
+    """`log_expectation` without gradients, in float64: on the CPU one compiled pass, elsewhere in parts."""
+    if not uses_compiled(moments.spread.device):
+        return _in_parts(moments, gather, scale, shift)
     sums, parameters = [part.numpy() for part in moments], (float(scale), float(shift))
     out = torch.from_numpy(compiled.narrow_log_match(sums, parameters, _classes(), WIDE, torch.get_num_threads()))
     wide = torch.isnan(out)
@@ -179,6 +232,17 @@ def score_pairs(moments: Moments, gather: Gather, scale: Scalar, shift: Scalar) 
         flat = wide.reshape(-1).nonzero()[:, 0]
         out[wide] = wide_rule(flat, gather, scale, shift, torch.ones(out.numel(), dtype=out.dtype))
     return out
+
+
+def _in_parts(moments: Moments, gather: Gather, scale: Scalar, shift: Scalar) -> Float[Tensor, "*n"]:
+    """Few enough pairs at a time for the steepest rule to stay under the cap."""
+    flat = Moments(*(sums.reshape(-1) for sums in moments))
+    step = BLOCK_BYTES // (STEEP[-1][1] * flat.spread.element_size())
+    parts = []
+    for start in range(0, len(flat.spread), step):
+        part = Moments(*(sums[start : start + step] for sums in flat))
+        parts.append(log_expectation(part, lambda some, start=start: gather(some + start), scale, shift))  # type: ignore[misc]
+    return torch.cat(parts).reshape(moments.spread.shape)
 
 
 @cache

@@ -2,9 +2,10 @@
 
     M = Σ_d (μ₁ − μ₂)² / (σ₁² + σ₂²)        L = Σ_d log (σ₁² + σ₂²)
 
-Paper: Eq. (B.4), (B.5). `compiled` does the work on the CPU; elsewhere a blocked broadcast does.
+Paper: Eq. (B.4), (B.5). `compiled` does the work on the CPU; elsewhere torch does, a few dimensions at a time.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,11 @@ from torch import Tensor
 from pcme.embedding import Gaussian
 from pcme.errors import DataError
 from pcme.kernels import compiled
+from pcme.kernels.devices import BLOCK_BYTES, uses_compiled, widest
 
 Terms = tuple[Float[Tensor, "q g"], Float[Tensor, "q g"]]
 Queries = Float[Tensor, "q #d"]
 Items = Float[Tensor, "g #d"]
-BROADCAST_BYTES = 1 << 26
-"""Temporaries of the broadcast that serves devices without the compiled kernel."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Scaling:
     @property
     def log_volume(self) -> Float[Tensor, ""]:
         """What the scaling takes away from L."""
-        return 2 * self.log_centre.to(torch.float64).sum()
+        return 2 * self.log_centre.to(widest(self.log_centre.device)).sum()
 
     def apply(self, items: Gaussian) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n s"]]:
         """Scaled (means, variances), [N, D] each; differentiable."""
@@ -55,7 +55,7 @@ class Extent:
     @staticmethod
     def of(gallery: Gaussian) -> "Extent":
         """Measure a gallery."""
-        log_centre = gallery.log_sigma.detach().mean(0).expand(gallery.dim)
+        log_centre = _centre(gallery)
         return Extent(log_centre, *_reach(gallery, log_centre))
 
     def scaling(self, queries: Gaussian) -> Scaling:
@@ -80,10 +80,12 @@ def terms(queries: Gaussian, gallery: Gaussian, scaling: Scaling | None = None) 
     >>> round(m.item(), 6), round(l.item(), 6)  # 2 · 1/2 and 2 · log 2
     (1.0, 1.386294)
     """
-    scaling = scaling or Extent.of(gallery).scaling(queries)
+    fused = uses_compiled(queries.device)
+    if scaling is None:
+        # Elsewhere the range is not looked at, which would wait for the device; the plain formulas allow any.
+        scaling = Extent.of(gallery).scaling(queries) if fused else Scaling(_centre(gallery), queries.dtype)
     sides = (*scaling.apply(queries), *scaling.apply(gallery))
-    form = _Fused.apply if queries.mean.device.type == "cpu" else _broadcast
-    m, log_sum = form(*sides)
+    m, log_sum = (_Fused if fused else _Blocked).apply(*sides)  # type: ignore[no-untyped-call]
     return m, log_sum + scaling.log_volume.to(log_sum.dtype)
 
 
@@ -107,13 +109,44 @@ class _Fused(torch.autograd.Function):
         return tuple(map(torch.from_numpy, (*there, *back)))
 
 
-def _broadcast(m1: Queries, v1: Queries, m2: Items, v2: Items) -> Terms:
-    rows = max(1, BROADCAST_BYTES // (m2.numel() * m2.element_size()))
-    parts = []
-    for a, b in zip(m1.split(rows), v1.split(rows), strict=True):
-        s = b[:, None] + v2
-        parts.append((((a[:, None] - m2).square() / s).sum(-1), s.log().sum(-1)))
-    return torch.cat([m for m, _ in parts]), torch.cat([log_sum for _, log_sum in parts])
+class _Blocked(torch.autograd.Function):
+    """The same as torch operations on blocks of dimensions: nothing of size Q × G × D exists, in either direction."""
+
+    @staticmethod
+    def forward(ctx: Any, m1: Queries, v1: Queries, m2: Items, v2: Items) -> Terms:  # noqa: ANN401
+        ctx.save_for_backward(m1, v1, m2, v2)
+        m, log_sum = m1.new_zeros(len(m1), len(m2)), m1.new_zeros(len(m1), len(m2))
+        for part in _dimensions(m1, m2):
+            s = v1[:, None, part] + v2[:, part]
+            m += ((m1[:, None, part] - m2[:, part]).square() / s).sum(-1)
+            log_sum += s.log().sum(-1)
+        return m, log_sum
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Float[Tensor, "q g"]) -> tuple[Float[Tensor, "_ d"], ...]:  # noqa: ANN401
+        m1, v1, m2, v2 = ctx.saved_tensors
+        w_m, w_l = (weights[:, :, None] for weights in grads)
+        out = [torch.empty_like(side) for side in (m1, v1, m2, v2)]
+        for part in _dimensions(m1, m2):
+            inverse = 1 / (v1[:, None, part] + v2[:, part])
+            scaled = (m1[:, None, part] - m2[:, part]) * inverse
+            pull = 2 * w_m * scaled
+            slope = w_l * inverse - w_m * scaled.square()
+            sums = pull.sum(1), slope.sum(1), -pull.sum(0), slope.sum(0)
+            for gradient, total in zip(out, sums, strict=True):
+                gradient[:, part] = total
+        return tuple(out)
+
+
+def _dimensions(queries: Queries, items: Items) -> Iterator[slice]:
+    """Blocks of dimensions whose temporaries stay under `BLOCK_BYTES`, or single ones."""
+    step = max(1, BLOCK_BYTES // (len(queries) * len(items) * queries.element_size()))
+    return (slice(start, start + step) for start in range(0, queries.shape[1], step))
+
+
+def _centre(items: Gaussian) -> Float[Tensor, " d"]:
+    """The mean of log σ per dimension."""
+    return items.log_sigma.detach().mean(0).expand(items.dim)
 
 
 def _reach(items: Gaussian, log_centre: Float[Tensor, " d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:

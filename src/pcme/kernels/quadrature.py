@@ -52,7 +52,7 @@ def _wide_chunk(
     rest = _power_nodes(delta * others, spread * others)  # [n, inner]
     u, log_weight, log_outside = _legendre_nodes(centre, variance.sqrt(), rest, scale, shift)
     distance = (u.square()[:, :, None] + rest[:, None, :]).sqrt()
-    inner = torch.as_tensor([w for _, w in hermite(INNER_NODES)], dtype=u.dtype)
+    inner = torch.as_tensor([w for _, w in hermite(INNER_NODES)], dtype=u.dtype, device=u.device)
     weight = (log_weight[:, :, None] + inner).exp()
     logits = (sign[:, None, None] * (shift - scale[:, :, None] * distance)).clamp_max(SURE)
     top = logits.detach().amax((1, 2), keepdim=True)
@@ -76,7 +76,7 @@ def _power_nodes(delta: Float[Tensor, "n d"], spread: Float[Tensor, "n d"]) -> I
     r = theta2 / theta1.square()
     middle = 1 + power * (power - 1) * r * (1 - (2 - power) * (1 - 3 * power) * r / 2)
     width = (2 * r * (1 - (1 - power) * (1 - 3 * power) * r)).clamp_min(0).sqrt() * power
-    z = torch.as_tensor([z for z, _ in hermite(INNER_NODES)], dtype=delta.dtype)
+    z = torch.as_tensor([z for z, _ in hermite(INNER_NODES)], dtype=delta.dtype, device=delta.device)
     return theta1 * (middle + width * z).clamp_min(1e-6).pow(1 / power)
 
 
@@ -93,9 +93,9 @@ def _legendre_nodes(
     low = torch.where(overlap, torch.maximum(low, -reach), low).detach()
     x, w = np.polynomial.legendre.leggauss(OUTER_NODES)
     half = (high - low) / 2
-    u = (high + low) / 2 + half * torch.as_tensor(x, dtype=centre.dtype)
+    u = (high + low) / 2 + half * torch.as_tensor(x, dtype=centre.dtype, device=centre.device)
     z = (u - centre) / sigma
-    log_weight = torch.as_tensor(np.log(w), dtype=centre.dtype) + (half / sigma).log()
+    log_weight = torch.as_tensor(np.log(w), dtype=centre.dtype, device=centre.device) + (half / sigma).log()
     tails = torch.erfc((high - centre) / sigma / math.sqrt(2)) / 2
     tails = tails + torch.erfc((centre - low) / sigma / math.sqrt(2)) / 2
     log_outside = tails[:, 0].clamp_min(torch.finfo(u.dtype).tiny).log()

@@ -71,8 +71,8 @@ class Objective(nn.Module, ABC):
     def set_total_steps(self, steps: int) -> None:
         """Called before a run of this many steps, for schedules inside the loss."""
 
-    def report(self) -> dict[str, float]:
-        """The values to log at every step."""
+    def report(self) -> dict[str, Scalar | float]:
+        """The values to log at every step; what lies on the device is not read here."""
         return {}
 
 
@@ -91,8 +91,12 @@ class SigmoidObjective(Objective, ABC):
     def pair_nll(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> PairLoss:
         """−log p of a pair that matches, −log(1 − p) of one that does not."""
 
-    def report(self) -> dict[str, float]:
+    def report(self) -> dict[str, Scalar | float]:
         """a and b."""
+        return {"scale": self.scale.detach(), "shift": self.shift.detach()}
+
+    def learned(self) -> dict[str, float]:
+        """a and b as numbers: the parameters of the score."""
         return {"scale": self.scale.item(), "shift": self.shift.item()}
 
 

@@ -83,7 +83,7 @@ class WithinModality(SigmoidObjective):
 
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
-        return create("match_prob", **self.report())
+        return create("match_prob", **self.learned())
 
 
 def balanced(nll: Float[Tensor, "b b"], same: Bool[Tensor, "b b"]) -> Float[Tensor, ""]:

@@ -68,9 +68,9 @@ class Contrast(Objective):
         """−‖x − y‖² = 2 cos − 2 for unit vectors: the order of the logits."""
         return create("mean")
 
-    def report(self) -> dict[str, float]:
+    def report(self) -> dict[str, Float[Tensor, ""] | float]:
         """The inverse temperature."""
-        return {"scale": min(self.method.largest_scale, self.log_scale.exp().item())}
+        return {"scale": self.log_scale.detach().exp().clamp_max(self.method.largest_scale)}
 
 
 def cross_entropy(logits: Float[Tensor, "b c"], true: Bool[Tensor, "b c"]) -> Float[Tensor, ""]:

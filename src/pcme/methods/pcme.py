@@ -237,9 +237,9 @@ class SoftContrastive(SigmoidObjective):
     def score(self) -> Score:
         """The log match probability with the learned a and b."""
         if self.method.covariance == "none":  # points are taken as they are, nothing is sampled
-            return create("match_prob", **self.report(), method="sampled")
+            return create("match_prob", **self.learned(), method="sampled")
         overlap = self.method.likelihood == "overlap"
-        return create("overlap" if overlap else "match_prob", **self.report())
+        return create("overlap" if overlap else "match_prob", **self.learned())
 
 
 def _energy(images: Embedding, captions: Embedding) -> Float[Tensor, "b c"]:

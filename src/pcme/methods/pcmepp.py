@@ -105,7 +105,7 @@ class ClosedForm(SigmoidObjective):
 
     def score(self) -> Score:
         """The log match probability with the learned a and b: the order of `csd`."""
-        return create("csd_prob", **self.report())
+        return create("csd_prob", **self.learned())
 
 
 def expected_distance(images: Gaussian, captions: Gaussian) -> Float[Tensor, "b c"]:

@@ -7,15 +7,18 @@ PVSE share it. Paper: §4.2, §E.2.
 """
 
 from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from pcme.core.checks import require, require_known
 from pcme.embedding import Embedding
+from pcme.kernels.devices import BLOCK_BYTES, uses_compiled
 from pcme.methods.base import Method, Objective, Terms
 from pcme.methods.pairs import Positives, Truth, positive_pairs
 from pcme.scores import create
@@ -58,7 +61,7 @@ class Triplets(nn.Module):
     In the first `warm_steps` all negatives count, and from then on the one alone: from random weights the hardest
     negative pulls everything into one point, where the loss is twice the margin and has no slope that leads out. It is
     a switch, as in VSE∞ (Chen et al. 2021), for in a blend the sum of all would drown the one. The steps are counted in
-    a buffer, so that a run resumes where it was.
+    a buffer, so that a run resumes where it was; it stays on the CPU, which reads it at every step.
     """
 
     steps: Tensor
@@ -67,6 +70,12 @@ class Triplets(nn.Module):
         super().__init__()
         self.method, self.warm_steps = method, 0
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Triplets":
+        steps = self.steps
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.steps = steps
+        return self
 
     @property
     def counted(self) -> Negatives:
@@ -104,7 +113,7 @@ class TripletObjective(Objective):
         """The warm start is a share of the run; before this call there is none."""
         self.triplets.warm_steps = round(self.method.warm_start * steps)
 
-    def report(self) -> dict[str, float]:
+    def report(self) -> dict[str, Float[Tensor, ""] | float]:
         """Whether the warm start is over and one negative counts alone."""
         return {"hardest": float(self.triplets.counted != "all")} if self.triplets.warm_steps else {}
 
@@ -123,6 +132,8 @@ def excess(
     >>> excess(cosines, true, margin=0.2, negatives="semi-hard")
     tensor([0.1000, 0.0000])
     """
+    if not uses_compiled(similarity.device):
+        return _excess_of_all(similarity, positive, margin=margin, negatives=negatives)
     rows, columns = positive.nonzero(as_tuple=True)
     anchored, others, ignored = similarity[rows, columns][:, None], similarity[rows], positive[rows]
     if negatives == "semi-hard":
@@ -131,6 +142,27 @@ def excess(
     worst = over.sum(1) if negatives == "all" else over.amax(1)
     share = worst / positive.sum(1)[rows]
     return similarity.new_zeros(len(similarity)).index_add(0, rows, share)
+
+
+def _excess_of_all(
+    similarity: Float[Tensor, "b c"], positive: Bool[Tensor, "b c"], *, margin: float, negatives: Negatives
+) -> Float[Tensor, " b"]:
+    """`excess` without a list of the positives, for which the device would have to be waited for.
+
+    Every pair is taken for a positive at first, some rows at a time, which the backward pass computes again.
+    """
+
+    def of_rows(some: Float[Tensor, "r c"], true: Bool[Tensor, "r c"]) -> Float[Tensor, " r"]:
+        anchored, others, ignored = some[:, :, None], some[:, None], true[:, None]
+        if negatives == "semi-hard":
+            ignored = ignored | (others >= anchored)
+        over = (margin + others - anchored).clamp_min(0).masked_fill(ignored, 0)
+        worst = over.sum(2) if negatives == "all" else over.amax(2)
+        return (worst * true).sum(1) / true.sum(1).clamp_min(1)
+
+    step = max(1, BLOCK_BYTES // (similarity.shape[1] ** 2 * similarity.element_size()))
+    parts = zip(similarity.split(step), positive.split(step), strict=True)
+    return torch.cat([checkpoint(of_rows, *part, use_reentrant=False, preserve_rng_state=False) for part in parts])
 
 
 def best_cosine(images: Embedding, captions: Embedding) -> Float[Tensor, "b c"]:

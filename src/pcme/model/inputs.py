@@ -52,12 +52,12 @@ def embed_in_batches(
     embed: Callable[[list[tuple[int, T]]], Embedding],
     progress: Progress,
 ) -> Embedding:
-    """The embeddings of all items; `embed` takes a batch of (number, item)."""
+    """The embeddings of all items, on the CPU; `embed` takes a batch of (number, item)."""
     if isinstance(items, str) or not len(items):
         raise DataError(f"{name}: must be a list with at least one item, got {items!r}.")
     parts = []
     for start in range(0, len(items), batch_size):
         batch = list(enumerate(items[start : start + batch_size], start))
-        parts.append(embed(batch))
+        parts.append(embed(batch).to("cpu"))
         progress(name, start + len(batch), len(items))
     return joined(parts)

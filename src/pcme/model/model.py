@@ -20,6 +20,7 @@ from pcme.data.images.transforms import ImageTransform, normalise
 from pcme.data.text.tokens import Tokeniser, Tokens, Vocab
 from pcme.embedding import Embedding
 from pcme.errors import FormatError, PcmeError
+from pcme.kernels.devices import AUTO, DeviceLike, choose
 from pcme.model import folder, origin, pretrained
 from pcme.model.calibration import Calibration, calibrations
 from pcme.model.card import Figures
@@ -75,6 +76,14 @@ class Model(nn.Module):
         """Where the weights are."""
         return next(chain(self.parameters(), self.buffers())).device
 
+    def move(self, device: DeviceLike) -> "Model":
+        """Move the model to a device by its name (`pcme.kernels.devices.choose`), laid out as that likes it."""
+        target = choose(device)
+        self.to(target)
+        if target.type != "cpu":
+            self.images.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return self
+
     @property
     def transform(self) -> ImageTransform:
         """The transform of an image before it is embedded."""
@@ -91,7 +100,7 @@ class Model(nn.Module):
         """The embeddings of images: paths, PIL images, or 8-bit tensors [3,h,w], also mixed.
 
         A tensor of the model's own size is taken as it is; all else goes through `transform`.
-        `progress` is called after every batch.
+        `progress` is called after every batch. The embeddings are on the CPU, wherever the model is.
         """
 
         def embed(batch: Sequence[tuple[int, ImageInput]]) -> Embedding:
@@ -104,7 +113,7 @@ class Model(nn.Module):
     def encode_captions(
         self, captions: Sequence[str], *, batch_size: int = 256, progress: Progress = silent
     ) -> Embedding:
-        """The embeddings of captions; `progress` is called after every batch."""
+        """The embeddings of captions, on the CPU; `progress` is called after every batch."""
 
         def embed(batch: Sequence[tuple[int, str]]) -> Embedding:
             words = [self.tokeniser.split(to_text(caption, n)) for n, caption in batch]
@@ -148,17 +157,17 @@ class Model(nn.Module):
         or features [b,s,d], returned as they are.
         """
         if inputs.ndim != 4:
-            return inputs.to(self.device)
+            return inputs.to(self.device, non_blocking=True)
         with precision():
             if inputs.dtype != torch.uint8:
-                return self.images.network.above(inputs.to(self.device), top).float()
+                return self.images.network.above(inputs.to(self.device, non_blocking=True), top).float()
             sites: Tensor = self.images.network(self.network_input(inputs))
         return sites.float()
 
     def network_input(self, pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b 3 h w"]:
         """Pixels on the model's device, normalised for its image backbone."""
         network = self.images.network
-        return normalise(pixels.to(self.device), network.mean, network.std)
+        return normalise(pixels.to(self.device, non_blocking=True), network.mean, network.std)
 
     def embed_images(
         self, inputs: Shaped[Tensor, "b ..."], *, top: int = 0, precision: Precision = nullcontext
@@ -170,9 +179,9 @@ class Model(nn.Module):
 
     def embed_tokens(self, tokens: Tokens, *, precision: Precision = nullcontext) -> Embedding:
         """The embeddings of captions given as ids."""
-        ids, lengths = tokens.ids.to(self.device), tokens.lengths.to(self.device)
+        ids = tokens.ids.to(self.device, non_blocking=True)
         with precision():
-            features: Features = self.captions.words(ids, lengths)
+            features: Features = self.captions.words(ids, tokens.lengths)
         return self.captions.heads(features.float())  # type: ignore[no-any-return]
 
     def embed_caption_vectors(
@@ -180,7 +189,7 @@ class Model(nn.Module):
     ) -> Embedding:
         """The embeddings of captions given as vectors [b,d] or [b,l,d]."""
         with precision():
-            features: Features = self.captions.words(vectors.to(self.device))
+            features: Features = self.captions.words(vectors.to(self.device, non_blocking=True))
         return self.captions.heads(features.float())  # type: ignore[no-any-return]
 
     def save(self, target: str | Path) -> None:
@@ -210,11 +219,11 @@ class Model(nn.Module):
         files.write_text(root / "README.md", text)
 
     @classmethod
-    def from_pretrained(cls, source: str | Path) -> "Model":
+    def from_pretrained(cls, source: str | Path, *, device: DeviceLike = AUTO) -> "Model":
         """The model in a local folder that `save_pretrained` wrote, bit for bit."""
-        root = Path(source)
+        root, target = Path(source), choose(device)
         recipe, came_from = pretrained.read(root)
-        return _assemble(root, recipe, pretrained.WEIGHTS, came_from)
+        return _assemble(root, recipe, pretrained.WEIGHTS, came_from).move(target)
 
     def _save_words(self, target: str | Path) -> Path:
         root = files.ensure_folder(target, "the model's folder")
@@ -224,13 +233,16 @@ class Model(nn.Module):
         return root
 
 
-def load(source: str | Path) -> Model:
-    """The model in a run's folder, or in one written by `Model.save` or `save_pretrained`."""
-    root = Path(source)
+def load(source: str | Path, *, device: DeviceLike = AUTO) -> Model:
+    """The model in a run's folder, or in one written by `Model.save` or `save_pretrained`, on a device.
+
+    `device` is "cpu", "cuda", "cuda:1" or "mps"; "auto" is an accelerator where there is one.
+    """
+    root, target = Path(source), choose(device)
     if not (root / folder.RECIPE).exists() and (root / pretrained.CONFIG).is_file():
-        return Model.from_pretrained(root)
+        return Model.from_pretrained(root, device=target)
     folder.require_files(root)
-    return _assemble(root, folder.read_recipe(root), folder.WEIGHTS, origin.load(root))
+    return _assemble(root, folder.read_recipe(root), folder.WEIGHTS, origin.load(root)).move(target)
 
 
 def _assemble(root: Path, recipe: Recipe, file: str, came_from: origin.Origin | None) -> Model:

@@ -92,7 +92,10 @@ class CaptionNetwork(_Network, ABC):
 
     @abstractmethod
     def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Features:
-        """The features of captions, of which so many sites are there; without lengths, all are."""
+        """The features of captions, of which so many sites are there; without lengths, all are.
+
+        Lengths stay on the CPU, where a network can look at them without waiting for the device.
+        """
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
         """The word vectors, which words.train = false freezes; none in a network without words."""
@@ -109,12 +112,12 @@ class CaptionNetwork(_Network, ABC):
 
 def present(inputs: Shaped[Tensor, "b s ..."], lengths: Int64[Tensor, " b"]) -> Bool[Tensor, "b s"]:
     """Which sites are there, the first `lengths` of each caption; the others pad."""
-    return torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
+    return (torch.arange(inputs.shape[1])[None] < lengths.cpu()[:, None]).to(inputs.device, non_blocking=True)
 
 
 def full_lengths(inputs: Shaped[Tensor, "b s ..."]) -> Int64[Tensor, " b"]:
     """The lengths of captions without padding."""
-    return torch.full((len(inputs),), inputs.shape[1], device=inputs.device)
+    return torch.full((len(inputs),), inputs.shape[1])
 
 
 def unset(make: Callable[[], N]) -> N:

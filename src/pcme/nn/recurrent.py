@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from pcme.nn.attention import single_precision
+
 Gradient = Float[Tensor, "r ..."]
 
 
@@ -45,13 +47,14 @@ class StackedBiGRU(nn.Module):
         self.bias_hh = uniform(rows, 3 * hidden)
 
     def forward(self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "stacks b h"]:
-        """The sentence vectors [stacks, b, 2·hidden]."""
+        """The sentence vectors [stacks, b, 2·hidden]; with lengths on the CPU nobody waits for the device."""
         ordered = torch.sort(lengths, descending=True, stable=True)
         steps = torch.arange(words.shape[1], device=lengths.device)
         alive = ordered.values[None] > steps[:, None]
-        gates = self._inputs(words[ordered.indices], ordered.values, alive)
+        order = ordered.indices.to(words.device, non_blocking=True)
+        gates = self._inputs(words[order], ordered.values, alive)
         counts = [count for count in alive.sum(1).tolist() if count]
-        with torch.autocast(words.device.type, enabled=False):  # errors would add up over the steps
+        with single_precision(words):  # errors would add up over the steps
             gates = gates.to(self.weight_hh.dtype)
             state = gates.new_zeros(2 * self.stacks, len(lengths), self.hidden)
             trains = torch.is_grad_enabled()  # within the function it never is
@@ -59,7 +62,7 @@ class StackedBiGRU(nn.Module):
                 gates, self.weight_hh, self.bias_hh, state, counts, trains
             )
         # Undo the sorting, then put forward and backward side by side.
-        final = torch.empty_like(final).index_copy(1, ordered.indices, final)
+        final = torch.empty_like(final).index_copy(1, order, final)
         pairs = final.view(self.stacks, 2, len(lengths), self.hidden)
         return pairs.transpose(1, 2).reshape(self.stacks, len(lengths), 2 * self.hidden)
 
@@ -72,6 +75,7 @@ class StackedBiGRU(nn.Module):
         """
         step, sentence = alive.nonzero(as_tuple=True)
         back = lengths[sentence] - 1 - step
+        step, sentence, back = (rows.to(words.device, non_blocking=True) for rows in (step, sentence, back))
         both = torch.stack((words[sentence, step], words[sentence, back]))
         rows = both.expand(self.stacks, -1, -1, -1).reshape(2 * self.stacks, *both.shape[1:])
         return torch.baddbmm(self.bias_ih[:, None], rows, self.weight_ih.transpose(1, 2))

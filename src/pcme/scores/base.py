@@ -6,6 +6,9 @@ faster way to a block of scores overrides `plan`.
 
 Precision: values are computed in float64 (densities and samples: in the embeddings' own precision) and rounded to the
 embeddings' dtype. Ties, that is equal rounded values, go to the lower id.
+
+Devices: scores are computed where the embeddings are, or on the CPU where there is no float64. The shortlists of
+`topk` are made by compiled loops: on other devices every item is scored, and the result is on the CPU.
 """
 
 import dataclasses
@@ -21,6 +24,7 @@ from torch import Tensor
 from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
+from pcme.kernels.devices import has_float64, uses_compiled
 from pcme.retrieval.ranking import Ranking
 from pcme.scores.distance_scan import LiftedScan
 from pcme.scores.gallery import Fixed, Gallery
@@ -155,7 +159,7 @@ class Score(ABC):
         self, queries: Embedding, gallery: Embedding, *, memory_limit: int = MEMORY_LIMIT
     ) -> Float[Tensor, "q g"]:
         """All scores [Q, G] in the embeddings' dtype; temporaries stay under `memory_limit`."""
-        out = torch.empty((len(queries), len(gallery)), dtype=queries.dtype)
+        out = torch.empty((len(queries), len(gallery)), dtype=queries.dtype, device=queries.device)
         for rows, part in self.blocks(queries, gallery, memory_limit=memory_limit, out=out):
             out[rows] = part
         return out
@@ -171,10 +175,11 @@ class Score(ABC):
     ) -> Iterator[tuple[slice, Float[Tensor, "q g"]]]:
         """(rows, scores of these queries against everything), without the matrix; with `out` [Q, G] as views of it."""
         require_comparable(queries, gallery)
-        plan = self.plan(queries.detach(), gallery.detach())
+        plan = self.plan(in_float64(queries), in_float64(gallery))
         for rows in query_blocks(plan, memory_limit, whole_rows=out is None):
             count = rows.stop - rows.start
-            part = torch.empty((count, len(gallery)), dtype=queries.dtype) if out is None else out[rows]
+            shape = (count, len(gallery))
+            part = torch.empty(shape, dtype=queries.dtype, device=queries.device) if out is None else out[rows]
             for columns in item_blocks(plan, count, memory_limit):
                 part[:, columns] = plan.block(rows, columns)
             yield rows, part
@@ -193,8 +198,9 @@ class Score(ABC):
         if not 1 <= k <= len(gallery):
             raise ConfigError(f"k must be between 1 and the gallery's {len(gallery)} items, got {k}.")
         self.require_taken(queries, gallery)
-        scan = self.scan(Fixed(gallery.detach()), exact=exact)
-        ids, scores = scan.ranking(queries.detach(), k, memory_limit=memory_limit)
+        items = Fixed(in_float64(gallery))
+        scan = self.scan(items, exact=exact) if uses_compiled(gallery.device) else Scan(self.plan, items)
+        ids, scores = scan.ranking(in_float64(queries), k, memory_limit=memory_limit)
         return Ranking(ids, scores, gallery_size=len(gallery))
 
     @torch.no_grad()
@@ -237,6 +243,11 @@ def require_logit(name: str, scale: float, shift: float) -> None:
     """A `ConfigError` unless 0 < scale < ∞ and shift is finite."""
     if not (0 < scale < math.inf and math.isfinite(shift)):
         raise ConfigError(f"{name}: scale must be finite and > 0 and shift finite, got {scale} and {shift}.")
+
+
+def in_float64(items: Embedding) -> Embedding:
+    """The items without history, on the CPU if their device has no float64."""
+    return items.detach() if has_float64(items.device) else items.detach().to("cpu")
 
 
 def require_comparable(queries: Embedding, gallery: Embedding) -> None:

@@ -71,7 +71,7 @@ class Query(ABC):
         score.require_log_probability("combining queries")
 
         def of_leaf(leaf: "One") -> Log:
-            log_p = np.minimum(score(leaf.embedding, gallery).double().numpy(), 0.0)
+            log_p = np.minimum(score(leaf.embedding, gallery).cpu().double().numpy(), 0.0)
             return log_p if calibrate is None else calibrate(log_p)
 
         return self.combine(of_leaf)

@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.errors import ConfigError
 from pcme.kernels import analytic, compiled, sampled
+from pcme.kernels.devices import uses_compiled
 from pcme.kernels.threads import Array
 from pcme.scores.base import Score, registry, require_logit
 from pcme.scores.distance_scan import CHUNK_BYTES, DistanceScan, MatchScan
@@ -97,7 +98,7 @@ class MatchProbability(Score):
         items = gallery.embedding
         if self.positional and _single(items):
             return DistanceScan(self.plan, gallery, self.of, by_sigma=False)
-        if self.positional or items.device.type != "cpu":
+        if self.positional:
             return Scan(self.plan, gallery)
         return MatchScan(self.plan, gallery, self.scale_and_shift)
 
@@ -146,6 +147,8 @@ class AnalyticPlan(Plan):
 
     def candidates(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """Their moments by a compiled loop; the same numbers as `block` to float64's rounding."""
+        if not uses_compiled(self.left.device):
+            return self._gathered(rows, ids)
         left, (means, variances, positions) = self.left[rows], self._items(ids)
 
         def gather(flat: Int[Tensor, " n"]) -> analytic.Side:
@@ -160,6 +163,12 @@ class AnalyticPlan(Plan):
             torch.get_num_threads(),
         )
         return analytic.score_pairs(analytic.Moments(*torch.from_numpy(sums)), gather, *self.score.scale_and_shift)
+
+    def _gathered(self, rows: Int[Tensor, " q"], ids: Int[Tensor, "q m"]) -> Float[Tensor, "q m"]:
+        """The formula for [q, 1, D] and the gathered [q, m, D]."""
+        left = tuple(side[:, None] for side in _float64(self.left[rows]))
+        mean, variance = (side.reshape(*ids.shape, -1) for side in _float64(self.right[ids.reshape(-1)]))
+        return analytic.log_match_pairs((left[0], left[1]), (mean, variance), *self.score.scale_and_shift)
 
     def _items(self, ids: Int[Tensor, "q m"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Int[Tensor, "q m"]]:
         """(means, variances, where each candidate lies in them)."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pcme.embedding import Embedding
 from pcme.kernels import topk
+from pcme.kernels.devices import uses_compiled
 from pcme.scores.gallery import Gallery, TopK
 from pcme.scores.plans import MEMORY_LIMIT, QUERY_ROWS, Plan, Rows, item_blocks, query_blocks
 
@@ -228,6 +229,8 @@ def _stream(
     plan: Plan, rows: Rows, count: int, k: int, memory_limit: int
 ) -> tuple[Int64[Tensor, "q k"], Float[Tensor, "q k"]]:
     """(rows, scores) of the k best from every score, block by block; ties by row."""
+    if not uses_compiled(plan.queries.device):
+        return _sort_stream(plan, rows, count, k, memory_limit)
     dtype = np.float32 if plan.queries.dtype == torch.float32 else np.float64
     lowest = np.finfo(dtype).min
     best, ids = np.full((count, k), -np.inf, dtype), np.full((count, k), -1, np.int64)
@@ -237,6 +240,21 @@ def _stream(
         topk.merge_topk(part.cpu().numpy(), columns.start, best, ids, torch.get_num_threads())
     best[best == lowest] = -np.inf
     return torch.from_numpy(ids), torch.from_numpy(best)
+
+
+def _sort_stream(
+    plan: Plan, rows: Rows, count: int, k: int, memory_limit: int
+) -> tuple[Int64[Tensor, "q k"], Float[Tensor, "q k"]]:
+    """`_stream` on any device: a stable sort of the best so far and a block, whose rows come after theirs."""
+    device, dtype = plan.queries.device, plan.queries.dtype
+    best = torch.empty((count, 0), dtype=dtype, device=device)
+    ids = torch.empty((count, 0), dtype=torch.int64, device=device)
+    for columns in item_blocks(plan, count, memory_limit // 4):  # a sort holds as much again, and the order
+        part = plan.block(rows, columns).to(dtype)
+        positions = torch.arange(columns.start, columns.stop, device=device).expand(count, -1)
+        best, order = torch.cat((best, part), 1).sort(dim=1, descending=True, stable=True)
+        best, ids = best[:, :k], torch.cat((ids, positions), 1).gather(1, order[:, :k])
+    return ids.cpu(), best.cpu()
 
 
 def _parts(count: int, step: int) -> Iterator[tuple[int, slice]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pcme.core import files
 from pcme.data.loading.batches import Loader
 from pcme.evaluation import embed, retrieval
+from pcme.kernels.devices import AUTO, DeviceLike, choose
 from pcme.model import Model
 from pcme.recipes.schema import Recipe
 from pcme.training import checkpoint, journal, state
@@ -34,13 +35,20 @@ def train(
     workers: int = 2,
     strict: bool = False,
     reporter: Reporter | None = None,
+    device: DeviceLike = AUTO,
+    compiled: bool = False,
 ) -> Model:
-    """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints."""
+    """The trained model; `out` holds the run: recipe, weights, vocabulary, metrics, checkpoints.
+
+    With `compiled` the image backbone goes through torch.compile, whose first steps are slow.
+    """
+    there = choose(device)
     state.require_usable(Path(out), resume=resume)
     with keep_freed():
-        run = prepare_run(
-            recipe, Path(out), None if data_root is None else Path(data_root), workers, strict, reporter or Reporter()
-        )
+        root = None if data_root is None else Path(data_root)
+        run = prepare_run(recipe, Path(out), root, workers, strict, reporter or Reporter(), there)
+        if compiled:
+            run.model.images.network.compile()
         with explain_faults(run):
             saved = state.resume(run)
             journal.begin(run)
@@ -112,7 +120,8 @@ def _validate(run: Run) -> None:
     with run.average.apply_to(model) if run.average is not None else nullcontext():
         features = validation_features(run)
         embedded = embed(model, run.val_set, run.problems, workers=run.workers, features=features)
-        figures = retrieval(model.score(), embedded.images, embedded.captions, embedded.dataset.matches())
+        images, captions = (side.to(model.device) for side in (embedded.images, embedded.captions))
+        figures = retrieval(model.score(), images, captions, embedded.dataset.matches())
         mean = (figures["i2t"]["r_precision"] + figures["t2i"]["r_precision"]) / 2
         position.waited += 1
         if mean > position.best:

@@ -1,4 +1,4 @@
-"""Optimisation: AdamP, the schedule of its rate, the clipping of gradients, the average of weights.
+"""Optimisation: AdamP, the schedule of its rate, the clipping of gradients.
 
 >>> weight = nn.Parameter(torch.ones(2, 2))
 >>> optimiser = AdamP([weight], lr=0.1)
@@ -8,15 +8,15 @@
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pcme.errors import ConfigError, ShapeError
+from pcme.errors import ConfigError
+from pcme.kernels.devices import uses_compiled
 
 Options = dict[str, Any]
 """The options and state that torch keeps for a group of parameters, or for one."""
@@ -24,7 +24,6 @@ Options = dict[str, Any]
 Weight = Float[Tensor, "n *rest"]
 Moved = tuple[Float[Tensor, "..."], Float[Tensor, "..."], Options]
 """A parameter, its gradient and its state."""
-Named = Mapping[str, Shaped[Tensor, "..."]]
 
 
 class AdamP(torch.optim.Optimizer):
@@ -114,77 +113,19 @@ def cosine_with_warmup(step: int, *, total: int, warmup: int) -> float:
 def clip_gradients(params: Iterable[Tensor], limit: float) -> Float[Tensor, ""]:
     """Scale all gradients together, in place, to a norm of at most `limit`; return their norm before.
 
-    A norm that is not finite leaves the gradients as they are: look at it before the step.
+    A norm that is not finite leaves the gradients as they are on the CPU: look at it before the step.
     """
     if not limit > 0:
         raise ConfigError(f"the limit of the gradients' norm must be positive, got {limit}.")
     gradients = [p.grad for p in params if p.grad is not None]
     total = nn.utils.get_total_norm(gradients)
+    if not uses_compiled(total.device):  # without waiting for the norm
+        torch._foreach_mul_(gradients, (limit / total).clamp_max(1))
+        return total
     norm = float(total)
     if math.isfinite(norm) and norm > limit:
         torch._foreach_mul_(gradients, limit / norm)
     return total
-
-
-class ExponentialAverage:
-    """The mean of a module's parameters over the updates, each weighing `decay` times the next.
-
-    Σ decay^(n−i) wᵢ / Σ decay^(n−i) over the updates i = 1 … n; the weights before the first update have no part in it.
-    Buffers are those of the last update.
-
-    >>> layer = nn.Linear(1, 1, bias=False)
-    >>> average = ExponentialAverage(layer, decay=0.5)
-    >>> for value in (0.0, 3.0):
-    ...     _ = nn.init.constant_(layer.weight, value)
-    ...     average.update(layer)
-    >>> with average.apply_to(layer):
-    ...     layer.weight.item()
-    2.0
-    >>> layer.weight.item()
-    3.0
-    """
-
-    def __init__(self, module: nn.Module, decay: float) -> None:
-        if not 0 <= decay < 1:
-            raise ConfigError(f"the decay of an average must be from 0 to below 1, got {decay}.")
-        self.decay = decay
-        self._updates = 0
-        self._means = {name: _wide(p).clone() for name, p in _parameters(module).items()}
-        self._buffers = {name: b.clone() for name, b in module.named_buffers()}
-
-    @torch.no_grad()
-    def update(self, module: nn.Module) -> None:
-        """Add the module's present weights to the average."""
-        present = _in_order(_parameters(module), like=self._means)
-        self._updates += 1
-        weight = (1 - self.decay) / (1 - self.decay**self._updates)
-        if present:
-            torch._foreach_lerp_(list(self._means.values()), list(map(_wide, present)), weight)
-        self._buffers = {name: b.clone() for name, b in module.named_buffers()}
-
-    @contextmanager
-    def apply_to(self, module: nn.Module) -> Iterator[None]:
-        """Give the module the average within a `with` block, then its own weights, bit for bit."""
-        present = _parameters(module) | dict(module.named_buffers())
-        average = _in_order(self._means | self._buffers, like=present)
-        before = [tensor.clone() for tensor in present.values()]
-        try:
-            _copy(present.values(), average)
-            yield
-        finally:
-            _copy(present.values(), before)
-
-    def state(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """The average as tensors by name, not copied."""
-        means = {f"mean.{name}": mean for name, mean in self._means.items()}
-        buffers = {f"buffer.{name}": buffer for name, buffer in self._buffers.items()}
-        return {"updates": torch.tensor(self._updates), **means, **buffers}
-
-    def load(self, state: Named) -> None:
-        """Resume, bit for bit, from the `state` of a module built alike."""
-        current = self.state()
-        _copy(current.values(), _in_order(state, like=current))
-        self._updates = int(current["updates"])
 
 
 def _step_flat(moved: Sequence[Moved], group: Options) -> None:
@@ -218,6 +159,10 @@ def _step_weight(weight: Weight, gradient: Weight, state: Options, group: Option
         mean = torch.lerp(gradient, mean, beta1)
     direction = torch.div(mean, denominator, out=denominator)
     decay = group["lr"] * group["weight_decay"]
+    if not uses_compiled(weight.device):
+        invariant = _remove_radial_if_invariant(direction, weight, gradient, group)
+        weight.mul_(1 - decay * torch.where(invariant, group["wd_ratio"], 1.0)).add_(direction, alpha=-size)
+        return
     length = _length_if_invariant(weight, gradient, group)
     if length is not None:
         _remove_radial(direction, weight, length + group["eps"])
@@ -259,27 +204,22 @@ def _remove_radial(direction: Weight, weight: Weight, length: Float[Tensor, " m"
     direction.addcmul_(weight, parts, value=-1)
 
 
-def _parameters(module: nn.Module) -> dict[str, Float[Tensor, "..."]]:
-    return {name: p.detach() for name, p in module.named_parameters()}
-
-
-def _wide(p: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """In single precision at least: in half, most updates of an average are rounded to nothing."""
-    return p.to(torch.promote_types(p.dtype, torch.float32))
-
-
-def _in_order(tensors: Named, *, like: Named) -> list[Shaped[Tensor, "..."]]:
-    """The tensors in the order of others, which must have the same names and shapes."""
-    shapes, needed = ({(k, tuple(t.shape)) for k, t in side.items()} for side in (tensors, like))
-    if differing := sorted({name for name, _ in shapes ^ needed}):
-        raise ShapeError(
-            "an average fits only modules built like the one it was made for, got one that differs in "
-            f"{len(differing)} tensors, first {differing[0]}. Build it from the same settings."
-        )
-    return [tensors[name] for name in like]
-
-
-@torch.no_grad()
-def _copy(to: Iterable[Shaped[Tensor, "..."]], values: Iterable[Shaped[Tensor, "..."]]) -> None:
-    for target, value in zip(to, values, strict=True):
-        target.copy_(value)
+def _remove_radial_if_invariant(
+    direction: Weight, weight: Weight, gradient: Weight, group: Options
+) -> Bool[Tensor, ""]:
+    """The same for rows, else for the whole, chosen on the device; whether the length of either is invariant."""
+    rows, slopes, steps = (side.flatten(1) for side in (weight, gradient, direction))
+    dots, along = torch.linalg.vecdot(rows, slopes), torch.linalg.vecdot(rows, steps)
+    lengths, steepness = (torch.linalg.vector_norm(side, dim=1) for side in (rows, slopes))
+    cases = []
+    for size in (rows.shape[1], rows.numel()):
+        cosines = dots.abs() / (lengths.clamp(min=group["eps"]) * steepness.clamp(min=group["eps"]))
+        parts = along / (lengths + group["eps"]).square()
+        cases.append((cosines.max() < group["delta"] / math.sqrt(size), parts))
+        dots, along = dots.sum(0, keepdim=True), along.sum(0, keepdim=True)
+        lengths, steepness = lengths.norm()[None], steepness.norm()[None]
+    (by_rows, row_parts), (as_whole, whole_part) = cases
+    parts = torch.where(by_rows, row_parts, torch.where(as_whole, whole_part, 0.0))
+    direction.addcmul_(weight, parts.view(-1, *[1] * (weight.ndim - 1)), value=-1)
+    either: Tensor = by_rows | as_whole
+    return either

@@ -2,7 +2,8 @@
 
 Weights, optimiser, embeddings and losses stay in single precision, and so do the heads but for the attention's weights.
 Within `narrow` torch's autocast runs the other matrix products, those of the backbones, and convolutions in 16 bits.
-bfloat16 has the range of float32 and needs nothing else; gradients of float16 are scaled up before they can vanish.
+bfloat16 has the range of float32 and needs nothing else; gradients of float16 are scaled up before they can vanish, and
+a step whose scaled gradients overflow is left out.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +15,11 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from pcme.errors import ConfigError
+
+SCALES = ("cuda", "cpu")
+"""Devices on which torch scales gradients."""
+FIRST_SCALE = 256.0
+"""torch's own, 65,536, leaves out the first eight steps: the loss is a sum over a batch's pairs. It grows by itself."""
 
 
 class Precision:
@@ -27,12 +33,12 @@ class Precision:
     """
 
     def __init__(self, name: str, device: torch.device) -> None:
-        if name == "float16" and device.type != "cuda":
+        if name == "float16" and device.type not in SCALES:
             raise ConfigError(
-                f"precision=float16 needs a CUDA device, got {device}. Use precision=bfloat16, which runs anywhere."
+                f"precision: float16 needs one of {', '.join(SCALES)}, got {device}. Use bfloat16, which runs anywhere."
             )
         self.name, self.device = name, device
-        self.scaler = GradScaler(device.type, enabled=name == "float16")
+        self.scaler = GradScaler(device.type, init_scale=FIRST_SCALE, enabled=name == "float16")
 
     def narrow(self) -> AbstractContextManager[object]:
         """A `with` block for the encoders."""

@@ -22,18 +22,25 @@ from pcme.data.text.tokens import Vocab
 from pcme.data.text.word_vectors import WordVectors
 from pcme.errors import ConfigError, DataError
 from pcme.evaluation.open_run import find_dataset
+from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.model import Model
 from pcme.model.frozen import cached_features
 from pcme.nn.heads import linear
 from pcme.recipes.schema import Phase, Recipe
-from pcme.training.optim import ExponentialAverage
+from pcme.training.average import ExponentialAverage
 from pcme.training.phases import learning_blocks
 from pcme.training.precision import Precision
 from pcme.training.runs import Reporter, Run
 
 
 def prepare_run(
-    recipe: Recipe, out: Path, data_root: Path | None, workers: int, strict: bool, reporter: Reporter
+    recipe: Recipe,
+    out: Path,
+    data_root: Path | None,
+    workers: int,
+    strict: bool,
+    reporter: Reporter,
+    device: DeviceLike = AUTO,
 ) -> Run:
     """A run at its first step; `out` is its folder, made if need be."""
     dataset, problems = find_dataset(recipe, data_root), Problems(strict=strict)
@@ -47,7 +54,7 @@ def prepare_run(
     val_set = _validation_set(held_out, recipe)
     _require_fitting_vectors(recipe, train_set)
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)
-    model = Model(recipe, vocab, _word_vectors(recipe, vocab, reporter))
+    model = Model(recipe, vocab, _word_vectors(recipe, vocab, reporter)).move(device)
     precision = Precision(recipe.precision, model.device)
     average = ExponentialAverage(model, recipe.average) if recipe.average else None
     probe = _probe(recipe, model, train_set)
@@ -85,6 +92,7 @@ def loader(run: Run) -> Loader:
         workers=run.workers,
         features=_features(run, transform) if stored is None else [stored],
         problems=run.problems,
+        pinned=run.model.device.type == "cuda",
     )
 
 
@@ -184,7 +192,7 @@ def _probe(recipe: Recipe, model: Model, train_set: CaptionDataset) -> nn.Linear
             "backbone with weights."
         )
     generator = torch_stream(recipe.seed, "init", "probe")
-    return linear(model.images.network.features, len(train_set.labels.names), generator)
+    return linear(model.images.network.features, len(train_set.labels.names), generator).to(model.device)
 
 
 def _features(run: Run, transform: ImageTransform) -> Sequence[FeatureRows]:

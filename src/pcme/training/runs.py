@@ -18,7 +18,7 @@ from pcme.data.problems import Problems
 from pcme.model import Model
 from pcme.model.card import Figures
 from pcme.recipes.schema import Phase, Recipe
-from pcme.training.optim import ExponentialAverage
+from pcme.training.average import ExponentialAverage
 from pcme.training.precision import Precision
 
 CHECKPOINTS = "checkpoints"

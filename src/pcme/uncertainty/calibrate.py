@@ -10,6 +10,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding
 from pcme.evaluation import embed_split
+from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.model import Model, load
 from pcme.uncertainty.confidence import Confidence, fingerprint
 from pcme.uncertainty.curve import METHODS
@@ -39,11 +40,12 @@ def calibrate(
     problems: Problems | None = None,
     workers: int = 2,
     progress: Progress = silent,
+    device: DeviceLike = AUTO,
 ) -> Calibrated:
     """Calibrate the model in a folder on a split that it was not trained on."""
     require_known("method", method, METHODS)  # before anything slow
     checked_share(false_alarm, "false_alarm")
-    model, problems = load(folder), Problems() if problems is None else problems
+    model, problems = load(folder, device=device), Problems() if problems is None else problems
     split = embed_split(model, dataset, problems, workers=workers, progress=progress)
     fit_on = partial(fit, model.score(), model=fingerprint(folder), method=method, false_alarm=false_alarm)
     first, second = halves(split)

@@ -99,7 +99,7 @@ def embed_words(model: Model, sentences: Sequence[Words]) -> Embedding:
     """Embed captions given as words."""
     model.eval()
     parts = [sentences[i : i + BATCH] for i in range(0, len(sentences), BATCH)]
-    return joined([model.embed_tokens(model.tokeniser.encode_batch(part)) for part in parts])
+    return joined([model.embed_tokens(model.tokeniser.encode_batch(part)).to("cpu") for part in parts])
 
 
 def _by_ratio(embed: Callable[[float], Embedding], kind: str, progress: Progress) -> Float64[np.ndarray, "n r"]:

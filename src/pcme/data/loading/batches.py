@@ -5,7 +5,7 @@ are the same with any number of workers, and after a restart. Pixels stay 8-bit 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -56,6 +56,13 @@ class Batch:
     def __len__(self) -> int:
         return len(self.image_index)
 
+    def pinned(self) -> "Batch":
+        """The same in memory that a GPU reads while the processor goes on."""
+        tokens = replace(self.tokens, ids=self.tokens.ids.pin_memory())
+        vectors = None if self.vectors is None else self.vectors.pin_memory()
+        images, matches = self.images.pin_memory(), self.matches.pin_memory()
+        return replace(self, images=images, tokens=tokens, matches=matches, vectors=vectors)
+
 
 @dataclass(frozen=True)
 class Loader:
@@ -76,6 +83,7 @@ class Loader:
     workers: int = 2
     features: Sequence[FeatureRows] = ()
     problems: Problems = field(default_factory=Problems)
+    pinned: bool = False
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -98,7 +106,7 @@ class Loader:
         words = [self._words(pairs[row], streams[row]) for row in rows]
         image_index, caption_index = pairs[rows].T
         stored = self.dataset.caption_vectors
-        return Batch(
+        batch = Batch(
             images,
             self.tokeniser.encode_batch(words),
             self._matches(pairs[rows], words),
@@ -108,6 +116,7 @@ class Loader:
             step,
             None if stored is None else torch.stack([stored.row(caption) for caption in caption_index.tolist()]),
         )
+        return batch.pinned() if self.pinned else batch
 
     def _feature_rows(
         self, indices: Sequence[int], streams: Sequence[np.random.Generator]

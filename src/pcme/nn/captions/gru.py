@@ -55,7 +55,7 @@ class WordGRU(CaptionNetwork):
         if self.readout == "final":
             return both
         rows = torch.arange(len(words), device=words.device)
-        last = words[rows, lengths - 1][:, None]
+        last = words[rows, (lengths - 1).to(words.device)][:, None]
         backward: Tensor = self.gru(last, torch.ones_like(lengths))
         half = both.shape[-1] // 2
         return torch.cat((both[..., :half], backward[..., half:]), -1)

@@ -36,7 +36,7 @@ class PrecomputedCaptions(CaptionNetwork):
         mask = present(sites, lengths)
         # Not a product with the mask: padding may be anything, even NaN.
         there = torch.where(mask[..., None], sites, 0)
-        pooled = there.sum(1) / lengths[:, None]
+        pooled = there.sum(1) / lengths[:, None].to(sites.device)
         return Features(there, pooled, pooled, mask)
 
 
