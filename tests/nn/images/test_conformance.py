@@ -15,6 +15,7 @@ PARAMS = {
     "joined": {"parts": [{"kind": "resnet", "depth": depth} for depth in (18, 34)]},
     "precomputed": {"features": 24},
     "resnet": {"depth": 18},
+    "resnet-keras": {"repeats": (1, 1, 1, 1)},
 }
 # Those of other packages promise less: a size that they take, weights that are somebody's.
 OWN = [name for name in images.names() if name not in ("hub", "timm")]

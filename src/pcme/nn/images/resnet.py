@@ -129,7 +129,7 @@ class ResNet(ImageBackbone):
         if self.weights is None:
             draw_convolutions(network, context.generator, mode="fan_out")
         else:
-            _load(network, Path(self.weights))
+            load_weights(network, Path(self.weights))
         return network
 
 
@@ -146,8 +146,8 @@ def _stage(kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: i
     return nn.Sequential(kind(inputs, width, stride), *others)
 
 
-def _load(network: ResNetwork, path: Path) -> None:
-    """Copy a file's weights into the network, which must be exactly those it has."""
+def load_weights(network: nn.Module, path: Path) -> None:
+    """Copy a file's weights into the network, which must be exactly those it has but for the classifier `fc`."""
     state = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
     needed = network.state_dict()
     counters = {name for name in needed if name.endswith(".num_batches_tracked")}
