@@ -7,8 +7,10 @@ import torch
 
 from pcme import methods
 from pcme.errors import ConfigError
+from pcme.recipes.schema import part
 from tests.helpers import generator
 from tests.methods.batches import EYE, MATCHES, cosines, points, triplet_loss
+from tests.models import TINY, build
 
 
 @pytest.mark.parametrize(("name", "negatives"), [("vse0", "all"), ("vse++", "hardest")])
@@ -37,3 +39,29 @@ def test_vsepp_starts_as_vse0_and_says_when_that_is_over():
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError):
         methods.create("vse++", **wrong)
+
+
+@pytest.mark.parametrize("name", ["vse0", "vse++"])
+@torch.no_grad()
+def test_the_linear_head_is_theirs(name):
+    """Images: the mean over the sites, a linear map, length one. Captions: the GRU's vector, length one."""
+    method = part(name, mean_attention=False, mean_norm=False)
+    model = build(TINY.model_copy(update={"method": method, "dim": 4}), spread=3.0)
+    pixels = torch.randint(256, (2, 3, 16, 16), dtype=torch.uint8, generator=generator(1))
+    layer = model.images.heads.mean.base
+    for sites, found in zip(model.features(pixels).tolist(), model.embed_images(pixels).x[:, 0], strict=True):
+        pooled = [sum(column) / len(sites) for column in zip(*sites, strict=True)]
+        rows = zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)
+        mapped = [sum(w * x for w, x in zip(row, pooled, strict=True)) + offset for row, offset in rows]
+        assert found.tolist() == pytest.approx(scaled(mapped), abs=1e-5)
+    tokens = model.tokeniser.encode_batch([["a", "red", "bird"], ["sky"]])
+    sentences = model.captions.words(tokens.ids, tokens.lengths).pooled.tolist()
+    for sentence, found in zip(sentences, model.embed_tokens(tokens).x[:, 0].tolist(), strict=True):
+        assert found == pytest.approx(scaled(sentence), abs=1e-5)
+    learned = {key for key, _ in model.named_parameters() if ".heads." in key}
+    assert learned == {"images.heads.mean.base.weight", "images.heads.mean.base.bias"}
+
+
+def scaled(vector):
+    length = math.sqrt(sum(x * x for x in vector))
+    return [x / length for x in vector]

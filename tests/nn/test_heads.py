@@ -33,22 +33,38 @@ def test_vectors_that_cannot_be_means_are_refused(pooled, points):
         GivenMean(pooled, options)
 
 
+@pytest.mark.parametrize("bounds", [None, (-4.0, 1.0)])
 @pytest.mark.parametrize("squashed", [False, True])
-def test_log_sigma_is_a_plain_sum_about_its_start(squashed):
-    """Squashed, it has the sigmoid and the norm."""
-    options = HeadOptions(8, log_sigma=-3.0, bounds=(-90.0, 90.0), sigma_squashed=squashed)
+def test_log_sigma_is_a_plain_sum_about_its_start(squashed, bounds):
+    """Squashed, it has the sigmoid and the norm; with bounds, it approaches them and does not pass."""
+    options = HeadOptions(8, log_sigma=-3.0, bounds=bounds, sigma_squashed=squashed)
     head = SigmaHead(HeadSizes(6, 5), options, generator())
     local, spread = inputs()
+    spread = 5 * spread  # beyond the narrow bounds
     base = spread @ head.base.weight.T + head.base.bias
     seen = head.attention(local, None) @ head.fc.weight.T + head.fc.bias
     expected = F.layer_norm(base + torch.sigmoid(seen), (8,)) if squashed else base + seen
-    assert torch.allclose(head(local, spread, None), expected - 3.0, atol=1e-5)
+    expected = expected - 3.0 if bounds is None else softly_bounded(expected - 3.0, *bounds)
+    assert torch.allclose(head(local, spread, None), expected, atol=1e-5)
 
 
 def test_a_sentence_vector_is_the_base_itself():
     head = MeanHead(HeadSizes(6, 8, project=False), HeadOptions(8, mean_attention=False), generator())
     local, pooled = inputs(pooled=8)
     assert torch.allclose(head(local, pooled, None), F.normalize(F.layer_norm(pooled, (8,)), dim=-1), atol=1e-6)
+
+
+@pytest.mark.parametrize("attends", [True, False])
+@pytest.mark.parametrize("project", [True, False])
+def test_without_the_norm_the_mean_is_a_sum_of_length_one(attends, project):
+    """Without attention too, it is the base alone: a linear map, or the sentence vector."""
+    options = HeadOptions(8, mean_attention=attends, mean_norm=False)
+    head = MeanHead(HeadSizes(6, 8, project=project), options, generator())
+    local, pooled = inputs(pooled=8)
+    base = F.linear(pooled, head.base.weight, head.base.bias) if project else pooled
+    total = base + torch.sigmoid(head.fc(head.attention(local, None))) if attends else base
+    assert torch.allclose(head(local, pooled, None), total / total.norm(dim=1, keepdim=True), atol=1e-6)
+    assert not any("norm" in name for name in head.state_dict())
 
 
 def test_without_attention_the_sites_do_not_matter():
@@ -76,6 +92,7 @@ def test_the_soft_bound_is_smooth_monotone_and_keeps_within():
     [
         {"covariance": "full"}, {"log_sigma": -20.0}, {"log_sigma": 2.0}, {"dim": 0}, {"points": 0},
         {"points": 2}, {"points": 2, "covariance": "none", "mean_attention": False},
+        {"points": 2, "covariance": "none", "mean_norm": False},
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(wrong):

@@ -17,6 +17,7 @@ from tests.helpers import unless_annotations_are_enforced
         (images, "hub", {"source": "x", "sources": "x"}, "is not a field"),
         (captions, "hub", {"source": "x", "pool": "max"}, "pool: must be one of"),
         (captions, "gru", {"readout": "first"}, "readout"),
+        *((captions, "gru", {"hidden": hidden}, "hidden: must be even and at least 2") for hidden in (7, 0, -2)),
         *((side, "precomputed", {}, "needs features") for side in (images, captions)),
         *((side, "precomputed", {"features": 0}, "features: must be at least 1") for side in (images, captions)),
     ],

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcme import methods, recipes
+from pcme import Gaussian, methods, recipes
 from pcme.data.text.tokens import Vocab
 from pcme.errors import PcmeError
+from pcme.methods.regularisers import kl_to_standard_normal
 from pcme.model import Model
 from pcme.recipes import difference, get
 from pcme.recipes.schema import from_record
@@ -78,7 +79,36 @@ def test_the_papers_settings(name, depth, dim, epochs, rates, starts):
     assert [phase.backbone for phase in recipe.phases] == ["frozen", "all"]
     assert (method.samples, method.likelihood) == (7, "sampled")
     assert (method.scale, method.shift) == (starts, starts)
+    assert (method.log_sigma_bounds, method.positives) == ("none", "matches")
+    assert [phase.words for phase in recipe.phases] == ["frozen", "trained"]
     assert (recipe.augment.cutout, recipe.augment.word_drop) == (0.2, 0.1)
+
+
+@pytest.mark.parametrize(("name", "beta", "lam", "batch"), [("cub", 1e-3, 10.0, 150), ("coco", 1e-5, 0.0, 128)])
+def test_the_weights_are_beta_and_lambda_in_our_units(name, beta, lam, batch):
+    """Theirs is 2 Σ nll + λ uniformity + β Σ KL, the KL of log σ for log σ²; over 2B, it begins as ours, Σ nll / B.
+
+    With our weights a narrow σ is then pulled as hard as by theirs. Paper: §C.2.
+    """
+    recipe = get(name)
+    weights = methods.create(recipe.method.kind, **recipe.method.params).weights
+    s = torch.full((batch, recipe.dim), -9.0, dtype=torch.float64, requires_grad=True)
+    mean = torch.full((batch, recipe.dim), 0.1, dtype=torch.float64)
+    theirs = beta * (-0.5 * (1 + s - mean.square() - s.exp())).sum() / (2 * batch)
+    ours = weights["kl"] * kl_to_standard_normal(Gaussian(mean, s))
+    pulls = [torch.autograd.grad(term, s)[0] for term in (theirs, ours)]
+    torch.testing.assert_close(*pulls, rtol=1e-3, atol=0)
+    assert weights["uniformity"] == pytest.approx(lam / (2 * batch), rel=2e-3)
+    assert weights["fit"] == weights["breadth"] == 0
+    assert recipe.sampling.kind == "one-per-class" or recipe.sampling.batch_size == batch
+
+
+def test_the_defaults_are_those_of_cub_rounded_and_other_dimensions_have_their_own():
+    weights, small = methods.create("pcme").weights, get("cub-effnet")
+    assert weights["kl"] == pytest.approx(1e-3 * 512 / 4, rel=0.02)
+    assert weights["uniformity"] == methods.create("pcme-mu").weights["uniformity"] == pytest.approx(10 / 300, rel=0.11)
+    assert small.method.params["kl_weight"] == pytest.approx(1e-3 * small.dim / 4)
+    assert weights["kl"] == pytest.approx(4 * 1e-3 * get("aviary").dim / 4, rel=0.02), "four times what β is there"
 
 
 @everywhere
@@ -124,6 +154,9 @@ SWITCHES = [
     ["method.likelihood=analytic", "method.positives=diagonal"],
     ["method.likelihood=sampled", "method.samples=1", "method.positives=matches-weighted"],
     ["method.likelihood=sampled", "method.samples=3", "method.positives=matches"],
+    ["method.mean_norm=false"],
+    ["method.log_sigma_bounds=none", "method.uniformity=samples"],
+    ["caption.hidden=6"],
     ["dim=2"],
     ["dim=64"],
 ]

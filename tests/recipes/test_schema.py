@@ -29,6 +29,8 @@ def test_a_recipe_cannot_be_changed_in_place():
         ("words.vectors=null", lambda r: r.words.vectors is None),
         ("average=0.99", lambda r: r.average == 0.99),
         ("augment.resize=16", lambda r: r.augment.resize == 16),
+        ("phases.0.words=frozen", lambda r: r.phases[0].words == "frozen"),
+        ("caption.hidden=6", lambda r: r.caption.params == {"hidden": 6}),
     ],
 )
 def test_one_key_is_set(assignment, reads):
@@ -47,6 +49,8 @@ def test_one_key_is_set(assignment, reads):
         ("phases.5.epochs=3", "position from 0 to 1"),
         ("metod.samples=3", 'Did you mean "method"'),
         ("dim=-1", "dim"),
+        ("phases.0.words=held", "phases.0.words: .*'frozen' or 'trained'"),
+        ("caption.hidden=7", "hidden: must be even"),
         ("seed.deep=1", "plain value"),
         ("seed", "key=value"),
         ("sampling.batch_size=many", "sampling.batch_size"),

@@ -68,9 +68,21 @@ def test_what_an_experiment_is_stands_in_its_class(name):
 def test_all_of_aviary_shares_its_runs(tmp_path):
     request = Request(SETUPS["aviary"], True, 1, (), tmp_path, None, "")
     jobs = all_jobs(request, select(["all"], SETUPS["aviary"]))
-    assert len(jobs) <= 35
+    assert len(jobs) <= 41
     assert len({job.folder for job in jobs}) == len(jobs)
     rows = sum(len(table.rows) for setup, table in CASES.values() if setup.name == "aviary")
     assert rows > 2 * len(jobs)
     seeds = [job.recipe.seed for job in all_jobs(replace(request, seeds=2), ["dof", "regularisation"])]
     assert seeds == sorted(seeds), "whole seeds first"
+
+
+@pytest.mark.parametrize(("name", "world"), [("hnm", "cub"), ("table2", "cub"), ("table3", "coco")])
+def test_the_papers_hardest_negatives_are_beside_those_with_a_warm_start(name, world):
+    for table in registry.create(name).tables(SETUPS[world]):
+        starts = {}
+        for row in table.rows:
+            method = methods.registry.from_record(row.method)
+            if row.paper and getattr(method, "negatives", "all") == "hardest":
+                starts.setdefault(row.paper, []).append(method.warm_start)
+        assert starts
+        assert all(sorted(found) == [0.0, 0.5] for found in starts.values()), starts

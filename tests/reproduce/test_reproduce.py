@@ -59,7 +59,7 @@ def test_what_is_done_is_not_done_again_for_this_or_another_experiment(dof, monk
     assert again(out) == ([first], (0, 3))
     trainings.assert_not_called()
     (result,), missing = again(out, ["regularisation"])
-    assert (missing, trainings.call_count) == ((3, 4), 3)
+    assert (missing, trainings.call_count) == ((5, 6), 5)
     assert result.tables[0].rows[-1].label == "both"
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from pcme import recipes
+from pcme import methods, recipes
+from pcme.reproduce.parts import MEANS, PCME
 from pcme.reproduce.setups import SETUPS
 
 
@@ -14,7 +15,8 @@ def test_a_row_gets_the_parameters_of_the_setup_that_its_method_has():
         cub.recipe(cub.assignments({"kind": kind}, quick=False)).method.params for kind in ("pvse", "pcme", "pcme-mu")
     )
     shared = {"positives": "diagonal", "attention_hidden": 128}
-    assert pvse == mu == shared
+    assert pvse == shared
+    assert mu == {**shared, "uniformity_weight": 0.03}, "as much as PCME"
     assert pcme == {**shared, "kl_weight": 0.064} == recipes.get("cub-effnet").method.params
     # What a row says of its method goes before what the setup says.
     assigned = cub.assignments({"kind": "pcme", "kl_weight": 0.0}, ("dim=8",), quick=True)
@@ -44,3 +46,13 @@ def test_commands_ask_for_what_has_to_be_brought():
     assert "--set" not in SETUPS["coco"].command("table3", quick=True)
     changed = SETUPS["coco"].command("table3", seeds=2, changes=["dim=8", "words={}"])
     assert changed.endswith("--data-root PATH --seeds 2 --set dim=8 --set 'words={}'")
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_with_and_without_sigma_the_regularisers_weigh_the_same(name):
+    """Paper: §C.2 has one λ for a dataset; without σ there is nothing for the KL term."""
+    weights = []
+    for row in (PCME, MEANS):
+        method = SETUPS[name].recipe(SETUPS[name].assignments(row, quick=False)).method
+        weights.append(methods.create(method.kind, **method.params).weights)
+    assert weights[0] | {"kl": 0.0} == weights[1]

@@ -9,10 +9,10 @@ from pcme import recipes
 from pcme.data.loading import features
 from pcme.errors import ConfigError
 from pcme.recipes.schema import Phase
-from pcme.training import train
+from pcme.training import Reporter, train
 from pcme.training.phases import set_mode, trained_groups
 from tests.models import build
-from tests.training.trained import SHORT, Notes, weights
+from tests.training.trained import SHORT, TINY, Notes, same_run, train_cut, weights
 
 
 @pytest.fixture
@@ -51,6 +51,42 @@ def test_factors_and_words(model):
         assert factor == (0.5 if ".heads.sigma." in name else expected)
     assert "captions.words.words.weight" not in factors
     assert "objective.scale" in factors
+
+
+@pytest.mark.parametrize(
+    ("says", "train", "learns"),
+    [(None, True, True), (None, False, False), ("frozen", True, False), ("trained", False, True)],
+)
+def test_a_phase_may_say_of_its_own_whether_word_vectors_learn(model, says, train, learns):
+    """Paper: §C.2, feature extractors of each modality are frozen first. The GRUs are heads, and learn."""
+    factors = factors_of(model, phase(words=says), words=train)
+    assert ("captions.words.words.weight" in factors) == learns
+    assert "captions.words.gru.weight_ih" in factors
+
+
+class WordVectors(Reporter):
+    """Collects the word vectors after every step, by phase."""
+
+    def begin(self, run):
+        self.seen = {}
+
+    def step(self, run, values):
+        vectors = run.model.captions.words.words.weight.detach().clone()
+        self.seen.setdefault(run.position.phase, []).append(vectors)
+
+
+def test_word_vectors_held_in_the_first_phase_learn_in_the_second_also_after_a_cut(tmp_path):
+    recipe, watch = TINY.changed(["phases.0.words=frozen"]), WordVectors()
+    train(recipe, tmp_path / "straight", reporter=watch)
+    held, learning = watch.seen[0], watch.seen[1]
+    assert all(torch.equal(held[0], vectors) for vectors in held)
+    assert not torch.equal(held[0], learning[0])
+    assert not torch.equal(learning[0], learning[-1])
+    for after in (4, 8):
+        run = tmp_path / str(after)
+        train_cut(recipe, run, after)
+        train(recipe, run, resume=True)
+        assert same_run(run, tmp_path / "straight")
 
 
 def test_labels_train_the_backbone_and_the_probe_alone(model):

@@ -4,9 +4,11 @@ A method is one file of this package: a frozen dataclass whose fields are its pa
 `@registry.register(name)`. Data, backbones and schedule do not know which method they run.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,12 +18,13 @@ from torch import Tensor, nn
 from pcme.core.checks import require
 from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
-from pcme.errors import ShapeError
+from pcme.errors import ConfigError, ShapeError
 from pcme.methods.pairs import Images, PairLoss, SoftTruth, Truth
 from pcme.nn.heads import Covariance, HeadOptions
 from pcme.scores.base import Score
 
 Scalar = Float[Tensor, ""]
+Bounds = Sequence[float] | Literal["none"]
 
 
 @dataclass(frozen=True)
@@ -138,18 +141,28 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class GaussianMethod(Method, ABC):
-    """A method whose items are Gaussians: the heads of Fig. 3, with the switches of §D."""
+    """A method whose items are Gaussians: the heads of Fig. 3, with the switches of §D.
+
+    log σ starts at `log_sigma` and is softly kept within `log_sigma_bounds`; "none", as in the paper, leaves it free.
+    """
 
     covariance: Covariance = "diagonal"
     log_sigma: float = -3.5
     mean_attention: bool = True
     sigma_attention: bool = True
     attention_hidden: int | None = None
+    mean_norm: bool = True
+    log_sigma_bounds: Bounds = (-8.0, 2.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "log_sigma_bounds", _known_bounds(self.log_sigma_bounds))
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3."""
         switches = {f.name: getattr(self, f.name) for f in fields(GaussianMethod)}
-        return HeadOptions(dim, **switches)
+        bounds = switches.pop("log_sigma_bounds")
+        return HeadOptions(dim, bounds=None if bounds == "none" else bounds, **switches)
 
     def _require_sigma(self) -> None:
         require("covariance", self.covariance != "none", "diagonal or isotropic", self.covariance)
@@ -157,16 +170,19 @@ class GaussianMethod(Method, ABC):
 
 @dataclass(frozen=True)
 class PointMethod(Method, ABC):
-    """A method whose items are unit vectors, by the paper's mean head."""
+    """A method whose items are unit vectors, by the paper's mean head.
+
+    Without attention and LayerNorm that is a linear map of the pooled features, brought to length one (`MeanHead`).
+    """
 
     mean_attention: bool = True
     attention_hidden: int | None = None
+    mean_norm: bool = True
 
     def heads(self, dim: int) -> HeadOptions:
         """One unit vector per item."""
-        return HeadOptions(
-            dim, covariance="none", mean_attention=self.mean_attention, attention_hidden=self.attention_hidden
-        )
+        switches = {f.name: getattr(self, f.name) for f in fields(PointMethod)}
+        return HeadOptions(dim, covariance="none", **switches)
 
 
 registry: Registry[Method] = Registry("method", "pcme.methods")
@@ -180,3 +196,13 @@ def require_gaussians(
         return images, captions
     got = f"{type(images).__name__} and {type(captions).__name__}"
     raise ShapeError(f"{loss} needs Gaussians on both sides, got {got}. {remedy}")
+
+
+def _known_bounds(given: object) -> Bounds:
+    """The bounds as a value that compares and hashes, for JSON has lists; an error for anything else."""
+    match given:
+        case "none":
+            return "none"
+        case [int() | float() as low, int() | float() as high] if -math.inf < low < high < math.inf:
+            return float(low), float(high)
+    raise ConfigError(f'log_sigma_bounds: must be two rising numbers, or "none", got {given}. Set it to [-8, 2].')

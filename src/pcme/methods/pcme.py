@@ -80,8 +80,8 @@ class _SoftContrastiveMethod(GaussianMethod):
 class PCME(_SoftContrastiveMethod):
     """PCME: match probability from the distance of samples, or its analytic limit.
 
-    The paper's CUB settings: β = 1e-3 at D = 512 is kl_weight 0.13 here, λ = 10 at B = 150 is uniformity_weight 0.03
-    (docs/science/errata.md).
+    The weights are those of the paper's CUB settings, rounded: β = 1e-3 at D = 512 is kl_weight 0.128 here, λ = 10 at
+    B = 150 is uniformity_weight 0.0333 (docs/science/errata.md). For another D the same β is another kl_weight.
     """
 
     kl_weight: float = 0.13
@@ -91,11 +91,7 @@ class PCME(_SoftContrastiveMethod):
 @registry.register("pcme-authors")
 @dataclass(frozen=True)
 class AuthorsPCME(Method):
-    """PCME with the authors' σ head, which has no bounds; for imported checkpoints.
-
-    The soft bounds are so far out that σ itself would overflow first. They are powers of two: a value that passes them
-    loses no more than the rounding of a sum with 128.
-    """
+    """PCME with the authors' σ head, which has no bounds; for imported checkpoints."""
 
     likelihood: Literal["sampled", "analytic"] = "sampled"
     samples: int = 7
@@ -107,7 +103,7 @@ class AuthorsPCME(Method):
 
     def heads(self, dim: int) -> HeadOptions:
         """The heads of Fig. 3; log σ starts at 0."""
-        return HeadOptions(dim, log_sigma=0.0, bounds=(-128.0, 128.0))
+        return HeadOptions(dim, log_sigma=0.0, bounds=None)
 
     def objective(self) -> "SoftContrastive":
         """The loss, with the weights of the paper's CUB settings."""
@@ -117,9 +113,10 @@ class AuthorsPCME(Method):
 @registry.register("pcme-mu")
 @dataclass(frozen=True)
 class MeanOnly(_SoftContrastiveMethod):
-    """PCME without σ: the paper's "μ only" row."""
+    """PCME without σ: the paper's "μ only" row, with the uniformity of `pcme`."""
 
     covariance: Covariance = "none"
+    uniformity_weight: float = 0.03
 
 
 @registry.register("pcme-isotropic")

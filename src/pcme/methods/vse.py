@@ -19,8 +19,10 @@ class VSE0(TripletMethod, PointMethod):
     """VSE0: cosines, and a margin of 0.2 over all negatives of the batch.
 
     Differs: the authors sum over the batch, here it is the mean over items (weights and clipping then do not depend on
-    its size); all true matches count, and `positives="diagonal"` is theirs. Their settings (Adam 2e-4, a tenth from
-    epoch 15 of 30, 128 pairs) are a recipe's business.
+    its size); all true matches count, and `positives="diagonal"` is theirs. The head is that of all methods here;
+    `mean_attention=False, mean_norm=False` is theirs: L2(linear(GAP)) for images, L2 of the GRU's vector for captions.
+    Their code brings the pooled features to length one first. Their settings (Adam 2e-4, a tenth from epoch 15 of 30,
+    128 pairs) are a recipe's business.
     """
 
 
@@ -29,8 +31,8 @@ class VSE0(TripletMethod, PointMethod):
 class HardestNegatives(TripletMethod, PointMethod):
     """VSE++: cosines, and a margin of 0.2 over the hardest negative of the batch.
 
-    Differs: as `vse0`, and by a warm start. The authors have none and train for 30 epochs from a learning rate of 2e-4;
-    at the rates of short runs it is needed (`Triplets`).
+    Differs: as `vse0`, and by a warm start. The authors have none (`warm_start=0`) and train for 30 epochs from a
+    learning rate of 2e-4; at the rates of short runs it is needed (`Triplets`).
     """
 
     negatives: Negatives = "hardest"

@@ -6,6 +6,7 @@ mean = L2(LN(base + sigmoid(fc(attention))))       log σ = base + fc(attention)
 are K attentions and no log σ: the heads of PVSE. Paper: §3.2.1, Fig. 3 (b, c); §D for the switches.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -31,7 +32,7 @@ class HeadOptions:
     """The switches of §D, and where log σ starts.
 
     Differs: the authors' log σ starts at about 0, so that the first distances are dominated by noise; here it starts at
-    `log_sigma` and is softly kept within `bounds`.
+    `log_sigma` and is softly kept within `bounds`, unless these are None.
     """
 
     dim: int
@@ -40,7 +41,10 @@ class HeadOptions:
     sigma_attention: bool = True
     sigma_squashed: bool = False
     log_sigma: float = -3.5
-    bounds: tuple[float, float] = (-8.0, 2.0)
+    bounds: tuple[float, float] | None = (-8.0, 2.0)
+    """The soft bounds of log σ; None leaves it free, as the paper does."""
+    mean_norm: bool = True
+    """A LayerNorm before the mean is brought to length one, as in Fig. 3 (b)."""
     attention_hidden: int | None = None
     points: int = 1
     """Embeddings per item: K of PVSE."""
@@ -48,15 +52,15 @@ class HeadOptions:
     """The mean is the item's own vector, and σ alone is learned (`GivenMean`)."""
 
     def __post_init__(self) -> None:
-        low, high = self.bounds
+        low, high = self.bounds or (-math.inf, math.inf)
         require_known("covariance", self.covariance, get_args(Covariance))
-        require("log_sigma", low < self.log_sigma < high, f"within {self.bounds}", self.log_sigma)
+        require("log_sigma", low < self.log_sigma < high, f"within {(low, high)}", self.log_sigma)
         require("dim", self.dim >= 1, "at least 1", self.dim)
         require("points", self.points >= 1, "at least 1", self.points)
-        if self.points > 1 and (self.covariance != "none" or not self.mean_attention):
+        if self.points > 1 and (self.covariance != "none" or not (self.mean_attention and self.mean_norm)):
             raise ConfigError(
-                f"{self.points} points per item come from as many attentions and have no sigma. "
-                'Set covariance to "none" and mean_attention to true.'
+                f"{self.points} points per item come from as many attentions, have a LayerNorm and no sigma. "
+                'Set covariance to "none", mean_attention and mean_norm to true.'
             )
 
 
@@ -105,12 +109,15 @@ class _Head(nn.Module, ABC):
 class MeanHead(_Head):
     """L2(LN(base + sigmoid(fc(attention)))): a unit vector. Paper: §3.2.1, Fig. 3 (b).
 
-    Without attention: L2(LN(base)), the ablation of §D.
+    Without attention: L2(LN(base)), the ablation of §D. Without the LN too: L2(base), the head of VSE0 and VSE++
+    (Faghri et al. 2018), a linear map of the pooled features and no more. Paper: §3.1.1, "the simplest case".
     """
+
+    norm: nn.Module
 
     def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
         super().__init__(sizes, options, generator, out=options.dim, attends=options.mean_attention)
-        self.norm = nn.LayerNorm(options.dim)
+        self.norm = nn.LayerNorm(options.dim) if options.mean_norm else nn.Identity()
 
     def _formula(self, base: Float[Tensor, "b dim"], seen: Float[Tensor, "b dim"] | None) -> Float[Tensor, "b dim"]:
         total = base if seen is None else base + torch.sigmoid(seen)
@@ -173,7 +180,7 @@ class PointsHead(_Head):
 
 
 class SigmaHead(_Head):
-    """base + fc(attention), softly within bounds, without sigmoid, LN or L2. Paper: §3.2.1, Fig. 3 (c).
+    """base + fc(attention), softly within bounds if it has any, without sigmoid, LN or L2. Paper: §3.2.1, Fig. 3 (c).
 
     `sigma_squashed` adds the sigmoid and the LN, the ablation of §D; an isotropic σ is one output for all dimensions.
     """
@@ -189,7 +196,8 @@ class SigmaHead(_Head):
         if seen is not None:
             base = base + (torch.sigmoid(seen) if self.squashed else seen)
         value = base if self.norm is None else self.norm(base)
-        return softly_bounded(value + self.offset, *self.bounds)
+        free = value + self.offset
+        return free if self.bounds is None else softly_bounded(free, *self.bounds)
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:

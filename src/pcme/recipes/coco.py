@@ -10,15 +10,15 @@ COCO = variant(
     data=part("coco"),
     image=part("resnet", depth=152, weights="resnet152.pth"),
     method=part(
-        "pcme", likelihood="sampled", scale=30.0, shift=30.0, kl_weight=0.0026,
-        uniformity_weight=0.0,
+        "pcme", likelihood="sampled", scale=30.0, shift=30.0, kl_weight=0.00256,
+        uniformity_weight=0.0, log_sigma_bounds="none",
     ),
     dim=1024,
     augment=Augment(size=224, crop="random-resized", flip=True, cutout=0.2, word_drop=0.1),
     sampling=Sampling(kind="pairs", batch_size=128),
     phases=(
-        Phase(epochs=30, learning_rate=2e-4, backbone="frozen"),
-        Phase(epochs=30, learning_rate=2e-5, backbone="all"),
+        Phase(epochs=30, learning_rate=2e-4, backbone="frozen", words="frozen"),
+        Phase(epochs=30, learning_rate=2e-5, backbone="all", words="trained"),
     ),
     validation=Validation(split="val", every_epochs=10, max_captions=25_000),
 )  # fmt: skip

@@ -49,7 +49,7 @@ class Words(_Frozen):
     """ "package" (GloVe 50d from PyPI), the path of a GloVe text file, or None: random."""
     min_count: int = Field(default=1, ge=1)
     train: bool = True
-    """Whether word vectors are trained; otherwise they stay as they are in all phases."""
+    """Whether word vectors are trained; otherwise they stay as they are. A phase may say otherwise."""
 
 
 class Augment(_Frozen):
@@ -106,6 +106,8 @@ class Phase(_Frozen):
     backbone_factor: float = Field(default=1.0, gt=0)
     sigma_factor: float = Field(default=1.0, gt=0)
     """Factors on the learning rate, of the backbone and of the sigma heads."""
+    words: Literal["frozen", "trained"] | None = None
+    """What happens to the word vectors; None: what `words.train` says of all phases."""
     weight_decay: float = Field(default=0.0, ge=0)
     clip: float = Field(default=2.0, gt=0)
 

@@ -15,6 +15,16 @@ def pvse(embeddings: int, negatives: str = "hardest") -> Mapping[str, Any]:
     return {"kind": "pvse", "embeddings": embeddings, "negatives": negatives}
 
 
+def at_once(method: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A method whose hardest negatives count alone from the first step, as its authors' do: without our warm start."""
+    return {**method, "warm_start": 0.0}
+
+
+def linear_head(kind: str) -> Mapping[str, Any]:
+    """VSE0 or VSE++ with its authors' head: pooled features, a linear map, length one."""
+    return {"kind": kind, "mean_attention": False, "mean_norm": False}
+
+
 OURS = (Row("PCME, analytic (ours)", {"kind": "pcme"}), Row("PCME, overlap (ours)", {"kind": "pcme-overlap"}))
 
 PRECISIONS = (Column("i2t R-P", "i2t r_precision"), Column("t2i R-P", "t2i r_precision"))

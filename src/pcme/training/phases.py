@@ -15,7 +15,7 @@ from pcme.recipes.schema import Phase
 def trained_groups(model: Model, probe: nn.Linear | None, phase: Phase, *, words: bool) -> list[dict[str, Any]]:
     """The parameters this phase trains, in groups with the factors on their learning rate.
 
-    All others need no gradient. `words` says whether word vectors are trained.
+    All others need no gradient. `words` says whether word vectors are trained where the phase does not say.
     """
     groups: dict[float, list[nn.Parameter]] = {}
     if phase.task == "labels":
@@ -28,7 +28,7 @@ def trained_groups(model: Model, probe: nn.Linear | None, phase: Phase, *, words
         for module in _frozen(model, phase):
             module.requires_grad_(False)
         for vectors in model.captions.words.word_vectors():
-            vectors.requires_grad_(words)
+            vectors.requires_grad_(words if phase.words is None else phase.words == "trained")
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
                 groups.setdefault(_factor(name, phase), []).append(parameter)

@@ -1,16 +1,19 @@
 import pytest
 import torch
+from torch.nn import functional as F
 
 from pcme.errors import ConfigError
 from pcme.nn.backbone import Build
 from pcme.nn.captions.gru import WordGRU
+from pcme.nn.heads import HeadOptions
+from pcme.nn.towers import CaptionTower
 from tests.helpers import generator
 
 VECTORS = torch.randn(9, 5, generator=generator(1))
 
 
-def made(readout="final", *, dim=8, with_sigma=True):
-    return WordGRU(Build(generator(), dim, with_sigma, VECTORS), readout)
+def made(readout="final", *, dim=8, with_sigma=True, hidden=None):
+    return WordGRU(Build(generator(), dim, with_sigma, VECTORS), readout, hidden)
 
 
 IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 2, 0, 0]])
@@ -46,3 +49,25 @@ def test_read_at_the_last_word_the_backward_half_has_seen_that_word_alone():
 def test_an_odd_dimension_is_refused():
     with pytest.raises(ConfigError, match="even"):
         made(dim=7)
+
+
+@pytest.mark.parametrize("readout", ["final", "last-word"])
+def test_a_width_of_its_own_is_projected_once_for_the_mean_and_once_for_sigma(readout):
+    """Paper: §C.3, a wide GRU and two projections to a plane; here to an odd number of dimensions."""
+    network = made(readout, dim=3, hidden=6)
+    assert (network.pooled, network.projected, network.gru.hidden) == (6, False, 3)
+    options = HeadOptions(3, mean_attention=False, sigma_attention=False, bounds=None)
+    tower = CaptionTower(network, options, generator=generator())
+    features, found = network(IDS, LENGTHS), tower(IDS, LENGTHS)
+    mean, sigma = tower.heads.mean, tower.heads.sigma
+    base = features.pooled @ mean.base.weight.T + mean.base.bias
+    assert torch.allclose(found.mean, F.normalize(F.layer_norm(base, (3,)), dim=1), atol=1e-6)
+    spread = features.spread @ sigma.base.weight.T + sigma.base.bias + sigma.offset
+    assert torch.allclose(found.log_sigma, spread, atol=1e-6)
+
+
+def test_a_width_is_that_of_the_embedding_unless_it_is_told():
+    plain, told, wide = made(), made(hidden=8), made(dim=4, hidden=8)
+    assert (plain.projected, told.projected, wide.projected) == (True, True, False)
+    for other in (told, wide):
+        assert all(torch.equal(value, other.state_dict()[key]) for key, value in plain.state_dict().items())

@@ -22,6 +22,9 @@ ReadOut = Literal["final", "last-word"]
 class WordGRU(CaptionNetwork):
     """From ids and lengths to features; with a σ there is a second GRU. Weights are drawn as in nn.GRU.
 
+    `hidden` numbers make a sentence vector, half of them per direction; None: as many as the embedding has. Any other
+    number is projected to the embedding by the heads, which have a linear map each.
+
     `readout`: sentence vectors are read at the end ("final"), each direction after its last step, or both at the last
     word ("last-word", as in the authors' code): the backward half has seen that alone (docs/science/errata.md).
 
@@ -31,17 +34,16 @@ class WordGRU(CaptionNetwork):
     (torch.Size([2, 3, 5]), torch.Size([2, 8]), [True, True, False])
     """
 
-    projected = True
-
-    def __init__(self, context: Build, readout: ReadOut = "final") -> None:
+    def __init__(self, context: Build, readout: ReadOut = "final", hidden: int | None = None) -> None:
         super().__init__()
-        vectors, dim = context.word_vectors, context.dim
+        vectors, width = context.word_vectors, hidden or context.dim
         assert vectors is not None, "a model always has them"
-        require("dim", dim % 2 == 0, "even, one half per direction", dim)
-        self.features, self.pooled, self.readout = vectors.shape[1], dim, readout
+        require("dim", width % 2 == 0, "even, one half per direction, or caption.hidden set", width)
+        self.features, self.pooled, self.readout = vectors.shape[1], width, readout
+        self.projected = width == context.dim
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
         stacks = 2 if context.with_sigma else 1
-        self.gru = StackedBiGRU(vectors.shape[1], dim // 2, stacks=stacks, generator=context.generator)
+        self.gru = StackedBiGRU(vectors.shape[1], width // 2, stacks=stacks, generator=context.generator)
 
     def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
         """The word vectors as sites, and the sentence vectors."""
@@ -68,13 +70,19 @@ class WordGRU(CaptionNetwork):
 @caption_backbones.register("gru")
 @dataclass(frozen=True)
 class GRU(CaptionBackbone):
-    """Word vectors and bidirectional GRUs, the paper's caption backbone."""
+    """Word vectors and bidirectional GRUs, the paper's caption backbone.
+
+    `hidden` is the size of a sentence vector where it is not the embedding's: 1,024 for the D = 2 of §C.3.
+    """
 
     readout: ReadOut = "final"
+    hidden: int | None = None
 
     def __post_init__(self) -> None:
         require_known("readout", self.readout, get_args(ReadOut))
+        valid = self.hidden is None or (self.hidden >= 2 and self.hidden % 2 == 0)
+        require("hidden", valid, "even and at least 2, one half per direction", self.hidden)
 
     def build(self, context: Build) -> WordGRU:
         """The network."""
-        return WordGRU(context, self.readout)
+        return WordGRU(context, self.readout, self.hidden)
