@@ -6,7 +6,6 @@ multiply-adds as the score takes for a pair (`evaluation.cost`), once for each m
 both directions, or one for each where the score, or its samples, differ from side to side.
 """
 
-import resource
 import sys
 import time
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench.measure import Row, best, within
+from bench.measure import Row, best, peak_memory, within
 from pcme import CaptionDataset, Gaussian, scores
 from pcme.core.random import numpy_stream, torch_stream
 from pcme.data.dataset import NamedValues
@@ -32,7 +31,7 @@ def bench_coco_shape() -> list[Row]:
     """The model's own score, the analytic match probability, alone in its process."""
     images, captions, rules = coco_shape()
     seconds, found = _timed(scores.create("match_prob"), images, captions, rules)
-    peak, note = _peak(), ", ".join(f"{k} {v:.3f}" for k, v in _shown(found).items())
+    peak, note = peak_memory() / 2**30, ", ".join(f"{k} {v:.3f}" for k, v in _shown(found).items())
     what = f"{SHAPE}, R@k, medR, PMRP"
     row = within(what, seconds, _product(images, captions), float("inf"), "")
     note = f"peak memory {peak:.2f} GB (limit 2); 5K, 1K and PMRP of each ζ, query by query: {note}"
@@ -55,8 +54,8 @@ def bench_every_score() -> list[Row]:
         row = within(f"evaluate {name}, {SHAPE}", seconds, yardstick, float("inf"), note)
         rows.append(Row(**{**row.__dict__, "limit": "–", "met": None}))
         ours, bare = ours + seconds, bare + yardstick
-        print(f"  {name}: {seconds:.1f} s, peak {_peak():.2f} GB", file=sys.stderr, flush=True)
-    peak = _peak()
+        print(f"  {name}: {seconds:.1f} s, peak {peak_memory() / 2**30:.2f} GB", file=sys.stderr, flush=True)
+    peak = peak_memory() / 2**30
     whole = within(f"evaluate all {len(rows)} scores, {SHAPE}", ours, bare, float("inf"))
     note = f"peak memory {peak:.2f} GB (limit 3), one process"
     return [*rows, Row(**{**whole.__dict__, "limit": "< 3 GB", "met": peak < 3, "note": note})]
@@ -102,8 +101,3 @@ def _product(images: Gaussian, captions: Gaussian) -> float:
 def _shown(found: Evaluation) -> dict[str, float]:
     names = ("recall@1", "median_rank", "1k recall@1", "pmrp")
     return {f"{way} {n}": found.direction(way).metrics[n] for way in ("t2i", "i2t") for n in names}
-
-
-def _peak() -> float:
-    """The most memory this process has had, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -5,7 +5,6 @@ in a space of about twenty-four effective dimensions out of D, rotated, with a l
 −3.6 ± 0.3. Queries are captions of items: a mixture of an item's mean and another direction of that space, and wider.
 """
 
-import resource
 import shutil
 import tempfile
 import time
@@ -17,7 +16,7 @@ import faiss
 import numpy as np
 import torch
 
-from bench.measure import Row, best, faster, within
+from bench.measure import Row, best, faster, peak_memory, within
 from pcme import Gaussian, Model, SearchIndex, recipes, scores
 from pcme.data.text.tokens import Vocab
 from pcme.index.tuning import Tuning
@@ -73,7 +72,7 @@ def bench_index() -> list[Row]:
         rows += _latency_rows(index, queries)
         rows.append(_faiss_ivf_row(vectors, asked, tuning))
         rows += _update_rows(index, world)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        peak = peak_memory()
         rows.append(_peak_row(peak))
         rows.append(_text_row(folder / "model"))
     return rows
@@ -93,7 +92,7 @@ def _built(path: Path, world: Drawn, count: int) -> tuple[SearchIndex, float]:
 
 def _memory_row(seconds: float) -> Row:
     """How long it took to write everything, drawing included, and the memory that took."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_memory()
     note = f"{ROWS / seconds:,.0f} rows/s, drawing them included; peak memory {peak / 2**30:.1f} GB"
     what = f"index: {ROWS:,} x {DIM} written and compacted"
     return Row(what, f"{seconds:.0f} s", "-", peak / MEMORY, "< 12 GB", peak < MEMORY, note)

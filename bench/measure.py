@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -102,6 +103,15 @@ def _page(rows: list[Row]) -> str:
 def _here() -> str:
     about = machine()
     return f"{about['cpu']}, {about['threads']} threads"
+
+
+def peak_memory() -> int:
+    """The most memory this process has held, in bytes.
+
+    `getrusage` would also count what the parent held when it started this process.
+    """
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0])
 
 
 def machine() -> dict[str, object]:

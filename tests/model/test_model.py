@@ -14,6 +14,7 @@ from pcme.uncertainty import Confidence
 from pcme.uncertainty.calibrate import calibrate
 from tests.helpers import picture, unless_annotations_are_enforced
 from tests.models import build, copied, untrained
+from tests.one_device import OneDevice
 from tests.training.trained import same
 
 BLACK = torch.zeros(3, 16, 16, dtype=torch.uint8)
@@ -89,10 +90,12 @@ def test_a_caption_that_is_no_text_is_named(model):
 
 
 def test_pixels_are_moved_to_the_models_device():
-    """On the device that has no values: whatever were left behind would be an error."""
+    """On the device that has no values: whatever is left behind is an error."""
     moved = build().to("meta")
-    embedded = moved.encode_images([BLACK])
+    with OneDevice() as seen, torch.no_grad():
+        embedded = moved.embed_images(BLACK[None])
     assert moved.device == embedded.mean.device == embedded.log_sigma.device == torch.device("meta")
+    assert seen.operations
 
 
 def test_a_model_that_was_moved_embeds_a_split(model):
