@@ -34,12 +34,12 @@ def measure(run: Path, splits: Sequence[str], root: Path | None, *, sigma: bool)
         if split == splits[0]:
             classes = embedded.dataset.classes
             values |= {} if classes is None else {"within": _within(model, embedded)}
-            values |= {"averaged": _averaged(model, embedded)} if one_each(embedded) else {}
+            values |= {"averaged": _averaged(model, embedded)} if one_vector_per_item(embedded) else {}
             values |= {"sigma": _sigma(model, embedded)} if sigma else {}
     return values
 
 
-def one_each(embedded: Embedded) -> bool:
+def one_vector_per_item(embedded: Embedded) -> bool:
     """Whether every item is one Gaussian or one point, and so has one neighbourhood."""
     return isinstance(embedded.images, Gaussian) or embedded.images.x.shape[1] == 1
 
