@@ -1,4 +1,4 @@
-"""`make bench`: every ratio in one run, then bench/results.json and the tables of docs."""
+"""`make bench`: measure every ratio, then write bench/results.json and the tables of docs."""
 
 import argparse
 import json
@@ -26,29 +26,29 @@ HERE = Path(__file__).parent
 
 
 def gaussians(n: int, dim: int, *, seed: int, log_sigma: float = -3.6) -> Gaussian:
-    """Unit means and log σ about N(log_sigma, 0.3), as a trained model gives them."""
+    """Gaussians like those of a trained model: unit means, log σ from N(log_sigma, 0.3)."""
     generator = torch.Generator().manual_seed(seed)
     mean = torch.nn.functional.normalize(torch.randn(n, dim, generator=generator))
     return Gaussian(mean, log_sigma + 0.3 * torch.randn(n, dim, generator=generator))
 
 
 def bench_pair_nll() -> list[Row]:
-    """B = 128, J = 7, D = 512, forward + backward on samples."""
+    """The loss on samples, forward and backward: B = 128, J = 7, D = 512."""
     size, count, dim = 128, 7, 512
     sides = [gaussians(size, dim, seed=s).sample(count, _generator(s)).x for s in (0, 1)]
     x, y = (t.requires_grad_() for t in sides)
     scale, shift = (torch.tensor(10.0, requires_grad=True) for _ in range(2))
     matches = torch.eye(size, dtype=torch.bool)
 
-    def run(nll: Callable[[], torch.Tensor]) -> list[torch.Tensor]:
+    def loss_and_gradients(nll: Callable[[], torch.Tensor]) -> list[torch.Tensor]:
         loss = nll().sum()
         return [loss.detach(), *torch.autograd.grad(loss, (x, y, scale, shift))]
 
     def ours() -> list[torch.Tensor]:
-        return run(lambda: pair_nll(Points(x), Points(y), matches, scale=scale, shift=shift))
+        return loss_and_gradients(lambda: pair_nll(Points(x), Points(y), matches, scale=scale, shift=shift))
 
     def literal() -> list[torch.Tensor]:
-        return run(lambda: literal_nll(x, y, matches, scale, shift))
+        return loss_and_gradients(lambda: literal_nll(x, y, matches, scale, shift))
 
     left, right = (t.detach().reshape(-1, dim) for t in (x, y))
     square = left @ right.T
@@ -58,16 +58,16 @@ def bench_pair_nll() -> list[Row]:
 
     worst = max(_relative(a, b) for a, b in zip(ours(), literal(), strict=True))
     assert worst < 1e-4, f"value or gradients differ from the literal version by {worst}"
-    fast, slow = best(ours, literal, repeats=3)
-    (bare, again) = best(products, ours, repeats=20)
+    our_time, literal_time = best(ours, literal, repeats=3)
+    products_time, our_second_time = best(products, ours, repeats=20)
     return [
-        faster("pair_nll sampled, fwd+bwd, B=128 J=7 D=512", fast, slow, 200, f"agree to {worst:.0e}"),
-        within("  against the bare matrix products it needs", again, bare, 3),
+        faster("pair_nll sampled, fwd+bwd, B=128 J=7 D=512", our_time, literal_time, 200, f"agree to {worst:.0e}"),
+        within("  against the bare matrix products it needs", our_second_time, products_time, 3),
     ]
 
 
 def bench_match_probability() -> list[Row]:
-    """Q = 64, G = 2,000, J = 7, D = 512."""
+    """Sampled and analytic match probability: Q = 64, G = 2,000, J = 7, D = 512."""
     queries, gallery = gaussians(64, 512, seed=0), gaussians(2000, 512, seed=1)
     x, y = (g.sample(7, _generator(s)).x for s, g in enumerate((queries, gallery)))
     sampled = scores.create("match_prob", method="sampled")
@@ -76,37 +76,37 @@ def bench_match_probability() -> list[Row]:
     literal = literal_match_probability(x[:4], y, 10.0, 10.0)
     gap = float((ours[:4] - literal).abs().max())
     assert gap < 1e-4, gap
-    fast, slow = best(
+    on_samples, literal_time = best(
         lambda: sampled(Points(x), Points(y)), lambda: literal_match_probability(x, y, 10.0, 10.0), repeats=3
     )
-    drawn, exact = best(lambda: sampled(queries, gallery), lambda: analytic(queries, gallery), repeats=15)
-    given, _ = best(lambda: sampled(Points(x), Points(y)), lambda: None, repeats=15)
+    with_draws, exact = best(lambda: sampled(queries, gallery), lambda: analytic(queries, gallery), repeats=15)
+    on_samples_again, _ = best(lambda: sampled(Points(x), Points(y)), lambda: None, repeats=15)
     return [
-        faster("match_prob sampled, Q=64 G=2,000 J=7 D=512", min(fast, given), slow, 150),
-        faster("match_prob analytic against sampled, on the same Gaussians", exact, drawn, 3),
-        faster("  … against sampled with the samples already drawn", exact, given, 1),
+        faster("match_prob sampled, Q=64 G=2,000 J=7 D=512", min(on_samples, on_samples_again), literal_time, 150),
+        faster("match_prob analytic against sampled, on the same Gaussians", exact, with_draws, 3),
+        faster("  … against sampled with the samples already drawn", exact, on_samples_again, 1),
     ]
 
 
 def bench_topk() -> list[Row]:
-    """1,000 queries against 100,000 x 512 items, k = 10, beside faiss's flat index."""
+    """Top 10 of 100,000 x 512 items for 1,000 queries, beside faiss's flat index."""
     queries, gallery = gaussians(1000, 512, seed=0), gaussians(100_000, 512, seed=1)
-    rows, flat = [], {}
+    rows, faiss_times = [], {}
     for name in ("csd", "w2"):
         lifted = [_l2_vectors(name, g, side) for side, g in enumerate((queries, gallery))]
         index = faiss.IndexFlatL2(lifted[1].shape[1])
         index.add(lifted[1])
         score = scores.create(name)
-        found = score.topk(queries, gallery, k=10)
-        agree = float((torch.from_numpy(index.search(lifted[0], 10)[1]) == found.ids).float().mean())
+        ids = score.topk(queries, gallery, k=10).ids
+        agreement = float((torch.from_numpy(index.search(lifted[0], 10)[1]) == ids).float().mean())
         ours, theirs = best(
             lambda: score.topk(queries, gallery, k=10),  # noqa: B023
             lambda: index.search(lifted[0], 10),  # noqa: B023
             repeats=5,
             seconds=60,
         )
-        flat[name] = theirs
-        note = f"{agree:.2%} of ids as faiss (float32 ties aside)"
+        faiss_times[name] = theirs
+        note = f"{agreement:.2%} of ids as faiss (float32 ties aside)"
         rows.append(within(f"topk {name}, 100,000 x 512, k=10, 1,000 queries", ours, theirs, 1.3, note))
     score = scores.create("match_prob")
     sample = slice(0, 64)
@@ -118,7 +118,7 @@ def bench_topk() -> list[Row]:
         within(
             "topk match_prob analytic, same size, against csd in faiss",
             ours,
-            flat["csd"],
+            faiss_times["csd"],
             2,
             "ids equal the full matrix's (64 queries checked)",
         )
@@ -127,7 +127,7 @@ def bench_topk() -> list[Row]:
 
 
 def bench_densities() -> list[Row]:
-    """Q = 256, G = 5,000, D = 256 forward; B = 128, D = 512 forward + backward; top-k shortlist."""
+    """The density scores (Q = 256, G = 5,000, D = 256), the overlap loss (B = 128, D = 512), top-k by shortlist."""
     queries, gallery = (gaussians(n, 256, seed=n, log_sigma=-2.4) for n in (256, 5000))
     raw = [t for g in (queries, gallery) for t in (g.mean, g.variance)]
     rows = []
@@ -169,21 +169,22 @@ def _density_topk() -> list[Row]:
     queries, gallery = (gaussians(n, 256, seed=n, log_sigma=-2.4) for n in (256, 50_000))
     score = scores.create("overlap")
     exact = score.topk(queries, gallery, k=10)
-    quick = score.topk(queries, gallery, k=10, exact=False)
-    recall = float((quick.ids[:, :, None] == exact.ids[:, None]).any(1).float().mean())
-    slow, fast = best(
+    shortlisted = score.topk(queries, gallery, k=10, exact=False)
+    recall = float((shortlisted.ids[:, :, None] == exact.ids[:, None]).any(1).float().mean())
+    exact_time, shortlist_time = best(
         lambda: score.topk(queries, gallery, k=10), lambda: score.topk(queries, gallery, k=10, exact=False), repeats=3
     )
     note = f"recall@10 of the shortlist {recall:.4f}"
-    return [faster("overlap topk shortlist, Q=256 G=50,000 D=256, against exact", fast, slow, 1, note)]
+    what = "overlap topk shortlist, Q=256 G=50,000 D=256, against exact"
+    return [faster(what, shortlist_time, exact_time, 1, note)]
 
 
 def _l2_vectors(name: str, items: Gaussian, side: int) -> np.ndarray:
-    """Vectors whose L2 distance ranks as the score does; csd's extra column is the items' own."""
+    """Vectors whose L2 distance ranks like the score. For csd the extra column is 0 on the queries' side."""
     if name == "w2":
         return torch.cat((items.mean, items.sigma), 1).numpy()
-    own = items.variance.sum(1, keepdim=True).sqrt() * side
-    return torch.cat((items.mean, own), 1).numpy()
+    extra = items.variance.sum(1, keepdim=True).sqrt() * side
+    return torch.cat((items.mean, extra), 1).numpy()
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -195,12 +196,11 @@ def _relative(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def merge(rows: list[Row], path: Path) -> list[Row]:
-    """The recorded table with these rows measured anew, when only some parts were run."""
-    known = json.loads(path.read_text())["rows"] if path.exists() else []
-    fresh = {row.what: row for row in rows}
-    old = [Row(**row) for row in known]
-    kept = [fresh.pop(row.what, row) for row in old]
-    return rows if len(rows) >= len(kept) else [*kept, *fresh.values()]
+    """The recorded rows, updated by name. A run of at least as many rows replaces them all."""
+    recorded = [Row(**row) for row in json.loads(path.read_text())["rows"]] if path.exists() else []
+    measured = {row.what: row for row in rows}
+    merged = [measured.pop(row.what, row) for row in recorded]
+    return rows if len(rows) >= len(merged) else [*merged, *measured.values()]
 
 
 PARTS = {
@@ -221,11 +221,11 @@ PARTS = {
 
 
 ALONE = ("coco", "evaluation", "growth", "index")
-"""Parts that measure memory: each in a process of its own."""
+"""Parts that measure memory. Each runs in a new process."""
 
 
-def in_own_process(part: str) -> list[Row]:
-    """The rows of a part that another process has measured."""
+def run_in_new_process(part: str) -> list[Row]:
+    """Measure a part in a new process; return its rows."""
     command = [sys.executable, "-m", "bench", part, "--rows"]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return [Row(**row) for row in json.loads(out.splitlines()[-1])]
@@ -235,14 +235,14 @@ def main() -> None:
     """Run all parts, or those named."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
-    parser.add_argument("--rows", action="store_true", help="print the rows as JSON, keep nothing")
+    parser.add_argument("--rows", action="store_true", help="print the rows as JSON, write no file")
     options = parser.parse_args()
     chosen = options.parts or list(PARTS)
     rows = []
     for part in chosen:
         print(f"{part} …", file=sys.stderr, flush=True)
-        apart = part in ALONE and not options.rows
-        rows += in_own_process(part) if apart else PARTS[part]()
+        in_new_process = part in ALONE and not options.rows
+        rows += run_in_new_process(part) if in_new_process else PARTS[part]()
     if options.rows:
         print(json.dumps([row.__dict__ for row in rows]))
         return

@@ -1,4 +1,4 @@
-"""The data pipeline: the loader beside bare decoding, the drawn world, the truth of a large one."""
+"""The data pipeline: the loader against bare decoding; Aviary's images, captions and ground truth."""
 
 import os
 import tempfile
@@ -26,35 +26,35 @@ PHOTOS = 128
 
 
 def bench_loader() -> list[Row]:
-    """Batches of 224 px against bare decoding of the same files by as many threads."""
+    """Batches of 224 px, against bare decoding of the same files with equally many threads."""
     rows = []
     for width, height, count in ((640, 480, PHOTOS), (1280, 960, PHOTOS // 2)):
         with tempfile.TemporaryDirectory() as folder:
             photos = photographs(Path(folder), count, (width, height))
             rows += _against_decoding(f"{width:,} x {height}", photos, limit=1.25)
-    small = Path(os.environ.get("PCME_DATA", "")) / "flickr8k" / "images"
-    if "PCME_DATA" in os.environ and small.is_dir():
-        rows += _against_decoding("Flickr8k, short side 224", sorted(small.glob("*.jpg"))[:PHOTOS])
+    flickr = Path(os.environ.get("PCME_DATA", "")) / "flickr8k" / "images"
+    if "PCME_DATA" in os.environ and flickr.is_dir():
+        rows += _against_decoding("Flickr8k, short side 224", sorted(flickr.glob("*.jpg"))[:PHOTOS])
     return rows
 
 
 def bench_aviary() -> list[Row]:
-    """Drawing and captions by one thread; the truth of a million images."""
+    """Draw images and write captions in one thread; load the ground truth of a million images."""
     dataset = Aviary().load("test")
-    (drawn,) = best(lambda: [dataset.images.load(i) for i in range(100)], repeats=5)
+    (drawing,) = best(lambda: [dataset.images.load(i) for i in range(100)], repeats=5)
     rng = np.random.default_rng(0)
     writer = dataset.writer
     assert writer is not None
-    (written,) = best(lambda: [writer.write(dataset.facts[i], rng) for i in range(1000)], repeats=5)
+    (writing,) = best(lambda: [writer.write(dataset.facts[i], rng) for i in range(1000)], repeats=5)
     begin = time.perf_counter()
     million = Aviary(test_species=1000, test_images=1000, captions_per_image=1).load("test")
-    loaded = time.perf_counter() - begin
+    loading = time.perf_counter() - begin
     return [
-        faster("aviary: one image, against 1 ms", drawn / 100, 1e-3, 1, "64 px, one thread"),
-        faster("aviary: one caption, against 50 µs", written / 1000, 50e-6, 1, "one thread"),
+        faster("aviary: one image, against 1 ms", drawing / 100, 1e-3, 1, "64 px, one thread"),
+        faster("aviary: one caption, against 50 µs", writing / 1000, 50e-6, 1, "one thread"),
         within(
             "aviary: a million images and captions loaded, against 10 s",
-            loaded,
+            loading,
             10,
             1,
             f"{len(million.images):,} images, none drawn until asked for",
@@ -63,13 +63,13 @@ def bench_aviary() -> list[Row]:
 
 
 def photographs(folder: Path, count: int, size: tuple[int, int]) -> list[Path]:
-    """JPEGs with the grain of a photograph; at 640 x 480 they weigh about what COCO's do."""
+    """JPEGs with the grain of a photograph. At 640 x 480 their files are about as large as COCO's."""
     width, height = size
-    world = Aviary(pixels=480, test_species=count, test_images=1).load("test")
+    aviary = Aviary(pixels=480, test_species=count, test_images=1).load("test")
     rng = np.random.default_rng(0)
     paths = []
     for index in range(count):
-        scene = np.asarray(world.images.load(index).resize(size), np.int16)
+        scene = np.asarray(aviary.images.load(index).resize(size), np.int16)
         grain = rng.normal(0, 26, (height // 2, width // 2, 1)).repeat(2, 0).repeat(2, 1)
         path = folder / f"{index}.jpg"
         Image.fromarray(np.clip(scene + grain, 0, 255).astype(np.uint8)).save(path, quality=90)
@@ -78,7 +78,7 @@ def photographs(folder: Path, count: int, size: tuple[int, int]) -> list[Path]:
 
 
 def _against_decoding(what: str, paths: list[Path], limit: float = float("inf")) -> list[Row]:
-    torch.set_num_threads(1)  # the workers are the threads
+    torch.set_num_threads(1)  # the workers are the only threads
     rows = []
     for name, transform in (
         ("random-resized crop, flip, cutout", ImageTransform.training()),
@@ -91,10 +91,10 @@ def _against_decoding(what: str, paths: list[Path], limit: float = float("inf"))
             repeats=30,
             seconds=40,
         )
-        weight = sum(path.stat().st_size for path in paths) / len(paths) / 1e3
+        kilobytes = sum(path.stat().st_size for path in paths) / len(paths) / 1e3
         note = (
             f"{len(paths) / ours:,.0f} images/s, {bare / ours:.0%} of bare Pillow decoding with "
-            f"{WORKERS} threads; {weight:.0f} kB a file"
+            f"{WORKERS} threads; {kilobytes:.0f} kB per file"
         )
         rows.append(within(f"loader, {what}, {name}", ours, bare, limit, note))
     return rows

@@ -1,9 +1,9 @@
-"""Evaluation at the size of COCO's test split: every score, both ways, all metrics, one process.
+"""Evaluation at the size of COCO's test split: every score, both directions, all metrics, one process.
 
-5,000 images and 25,000 captions of D = 1,024, the paper's dimension on COCO (§4.1.2), with labels about as frequent as
-COCO's; figures of 5K, of the five folds of 1K, and PMRP. The yardstick is the bare float32 product with as many
-multiply-adds as the score takes for a pair (`evaluation.cost`), once for each matrix that has to be computed: one for
-both directions, or one for each where the score, or its samples, differ from side to side.
+There are 5,000 images and 25,000 captions of D = 1,024, the paper's dimension on COCO (§4.1.2), with labels about as
+frequent as COCO's. The metrics are those of 5K and of the five folds of 1K, and PMRP. The yardstick is a bare float32
+matrix product with as many multiply-adds per pair as the score takes (`Score.cost`). It counts once per matrix that has
+to be computed: one matrix serves both directions, unless the score or its samples depend on the side.
 """
 
 import sys
@@ -28,13 +28,13 @@ SHAPE = "5,000 x 25,000 D=1,024, both ways"
 
 
 def bench_coco_shape() -> list[Row]:
-    """The model's own score, the analytic match probability, alone in its process."""
+    """The default score, the analytic match probability, alone in its process."""
     images, captions, rules = coco_shape()
-    seconds, found = _timed(scores.create("match_prob"), images, captions, rules)
-    peak, note = peak_memory() / 2**30, ", ".join(f"{k} {v:.3f}" for k, v in _shown(found).items())
+    seconds, evaluation = _timed(scores.create("match_prob"), images, captions, rules)
+    peak, metrics = peak_memory() / 2**30, _metrics_text(evaluation)
     what = f"{SHAPE}, R@k, medR, PMRP"
     row = within(what, seconds, _product(images, captions), float("inf"), "")
-    note = f"peak memory {peak:.2f} GB (limit 2); 5K, 1K and PMRP of each ζ, query by query: {note}"
+    note = f"peak memory {peak:.2f} GB (limit 2); 5K, 1K and PMRP of each ζ, per query: {metrics}"
     return [Row(**{**row.__dict__, "limit": "< 2 GB", "met": peak < 2, "note": note})]
 
 
@@ -42,32 +42,31 @@ def bench_every_score() -> list[Row]:
     """All registered scores, one after the other in one process."""
     images, captions, rules = coco_shape()
     product = _product(images, captions)
-    rows, ours, bare = [], 0.0, 0.0
+    rows, our_total, product_total = [], 0.0, 0.0
     for name in scores.names():
         score = scores.create(name)
-        seconds, found = _timed(score, images, captions, rules)
+        seconds, evaluation = _timed(score, images, captions, rules)
         matrices = 1 if shares_matrix(score, images) else 2
         work = score.cost(captions).work or DIM
         yardstick = product * work / DIM * matrices
-        shown = ", ".join(f"{k} {v:.3f}" for k, v in _shown(found).items())
-        note = f"{work:,} multiply-adds a pair, {matrices} of 125 M pairs; {shown}"
+        note = f"{work:,} multiply-adds per pair, {matrices} of 125 M pairs; {_metrics_text(evaluation)}"
         row = within(f"evaluate {name}, {SHAPE}", seconds, yardstick, float("inf"), note)
         rows.append(Row(**{**row.__dict__, "limit": "–", "met": None}))
-        ours, bare = ours + seconds, bare + yardstick
+        our_total, product_total = our_total + seconds, product_total + yardstick
         print(f"  {name}: {seconds:.1f} s, peak {peak_memory() / 2**30:.2f} GB", file=sys.stderr, flush=True)
     peak = peak_memory() / 2**30
-    whole = within(f"evaluate all {len(rows)} scores, {SHAPE}", ours, bare, float("inf"))
+    total = within(f"evaluate all {len(rows)} scores, {SHAPE}", our_total, product_total, float("inf"))
     note = f"peak memory {peak:.2f} GB (limit 3), one process"
-    return [*rows, Row(**{**whole.__dict__, "limit": "< 3 GB", "met": peak < 3, "note": note})]
+    return [*rows, Row(**{**total.__dict__, "limit": "< 3 GB", "met": peak < 3, "note": note})]
 
 
 def coco_shape() -> tuple[Gaussian, Gaussian, Protocol]:
-    """Embeddings that know something of each other, and how they are judged."""
+    """Correlated embeddings of images and captions, and COCO's evaluation protocol."""
     owner = np.arange(IMAGES * PER_IMAGE) // PER_IMAGE
-    images, other = _gaussians(IMAGES, "images"), _gaussians(len(owner), "captions")
-    mean = torch.nn.functional.normalize(other.mean + 0.15 * images.mean[owner])
-    often = np.concatenate([[0.54], 0.12 * np.arange(1.0, LABELS) ** -0.55])
-    labels = numpy_stream(0, "labels").random((IMAGES, LABELS)) < often
+    images, independent = _gaussians(IMAGES, "images"), _gaussians(len(owner), "captions")
+    mean = torch.nn.functional.normalize(independent.mean + 0.15 * images.mean[owner])
+    frequencies = np.concatenate([[0.54], 0.12 * np.arange(1.0, LABELS) ** -0.55])
+    labels = numpy_stream(0, "labels").random((IMAGES, LABELS)) < frequencies
     dataset = CaptionDataset.by_image(
         "coco",
         "test",
@@ -76,11 +75,11 @@ def coco_shape() -> tuple[Gaussian, Gaussian, Protocol]:
         owner,
         labels=NamedValues(labels.astype(np.int64), tuple(map(str, range(LABELS)))),
     )
-    return images, Gaussian(mean, other.log_sigma), protocol(replace(dataset, readings=("1k",)))
+    return images, Gaussian(mean, independent.log_sigma), protocol(replace(dataset, readings=("1k",)))
 
 
 def _gaussians(count: int, name: str) -> Gaussian:
-    """Unit means and log σ about N(-3.6, 0.3), as a trained model gives them."""
+    """Gaussians like those of a trained model: unit means, log σ from N(-3.6, 0.3)."""
     generator = torch_stream(0, "bench", name)
     mean = torch.nn.functional.normalize(torch.randn(count, DIM, generator=generator))
     return Gaussian(mean, -3.6 + 0.3 * torch.randn(count, DIM, generator=generator))
@@ -88,8 +87,8 @@ def _gaussians(count: int, name: str) -> Gaussian:
 
 def _timed(score: Score, images: Gaussian, captions: Gaussian, rules: Protocol) -> tuple[float, Evaluation]:
     begin = time.perf_counter()
-    found = evaluate_score(score, images, captions, rules)
-    return time.perf_counter() - begin, found
+    evaluation = evaluate_score(score, images, captions, rules)
+    return time.perf_counter() - begin, evaluation
 
 
 def _product(images: Gaussian, captions: Gaussian) -> float:
@@ -98,6 +97,12 @@ def _product(images: Gaussian, captions: Gaussian) -> float:
     return seconds
 
 
-def _shown(found: Evaluation) -> dict[str, float]:
+def _metrics_text(evaluation: Evaluation) -> str:
+    """The main metrics as text; it begins with those of t2i."""
     names = ("recall@1", "median_rank", "1k recall@1", "pmrp")
-    return {f"{way} {n}": found.direction(way).metrics[n] for way in ("t2i", "i2t") for n in names}
+    metrics = {
+        f"{direction} {name}": evaluation.direction(direction).metrics[name]
+        for direction in ("t2i", "i2t")
+        for name in names
+    }
+    return ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())

@@ -14,7 +14,7 @@ GROUPS = {
     "training": ("training:", "captions:"),
     "loader": ("loader", "aviary:"),
 }
-"""{table: how its rows begin}; all others are of kernels and scores."""
+"""{table: the first words of its rows}. The other rows are those of kernels and scores."""
 HEADLINES = (
     "pair_nll sampled, fwd+bwd, B=128 J=7 D=512",
     "match_prob analytic against sampled, on the same Gaussians",
@@ -31,10 +31,9 @@ def read_rows(path: Path) -> list[Row]:
 
 def speed_tables(rows: Sequence[Row]) -> dict[str, str]:
     """{mark: table} of docs/results/speed.md."""
-    named = {f"bench-{name}": _begin(rows, starts) for name, starts in GROUPS.items()}
-    others = [row for row in rows if not any(row in group for group in named.values())]
-    groups = {"bench-kernels": others, **named}
-    return {mark: _table(group) for mark, group in groups.items()}
+    groups = {f"bench-{name}": _rows_with_prefix(rows, prefixes) for name, prefixes in GROUPS.items()}
+    others = [row for row in rows if not any(row in group for group in groups.values())]
+    return {mark: _table(group) for mark, group in {"bench-kernels": others, **groups}.items()}
 
 
 def readme_tables(rows: Sequence[Row]) -> dict[str, str]:
@@ -49,8 +48,8 @@ def write_pages(rows: Sequence[Row]) -> None:
     write_tables(README, readme_tables(rows))
 
 
-def _begin(rows: Sequence[Row], starts: tuple[str, ...]) -> list[Row]:
-    return [row for row in rows if row.what.startswith(starts)]
+def _rows_with_prefix(rows: Sequence[Row], prefixes: tuple[str, ...]) -> list[Row]:
+    return [row for row in rows if row.what.startswith(prefixes)]
 
 
 def _table(rows: Sequence[Row]) -> str:

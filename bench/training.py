@@ -1,4 +1,4 @@
-"""A training step: what its parts take, what it costs beside a bare backbone, and its memory."""
+"""A training step: the time of its parts, its time beside a bare backbone, and its memory."""
 
 import resource
 import tempfile
@@ -35,7 +35,7 @@ WORDS = "a small brown bird with long black wings and the short white bill sits 
 
 
 def bench_step() -> list[Row]:
-    """One step on cached features, as `cub-effnet` has them, with the paper's J = 7 and D = 512."""
+    """One step on cached features like those of `cub-effnet`, with the paper's J = 7 and D = 512."""
     model, loader, phase = _heads_on_features()
     batch = next(loader.epoch(0))
     groups = trained_groups(model, None, phase, words=True)
@@ -69,8 +69,8 @@ def bench_step() -> list[Row]:
     whole()
     times = dict(zip(("data", "encoders", "loss", "update", "step"), best(
         data, encoders, loss, update, whole, repeats=5), strict=True))  # fmt: skip
-    split = ", ".join(f"{name} {100 * t / times['step']:.0f} %" for name, t in times.items())
-    note = f"B = {BATCH}, J = 7, D = {DIM}, {SITES} x {WIDTH} features; {split}"
+    shares = ", ".join(f"{name} {100 * t / times['step']:.0f} %" for name, t in times.items())
+    note = f"B = {BATCH}, J = 7, D = {DIM}, {SITES} x {WIDTH} features; {shares}"
     return [within("training: the loss, against the whole step", times["loss"], times["step"], 0.25, note)]
 
 
@@ -90,16 +90,16 @@ def _gru_row(which: str, batch: int, *, inputs: int, hidden: int) -> Row:
     words = torch.randn(batch, 18, inputs, generator=generator, requires_grad=True)
 
     def packed() -> None:
-        given = nn.utils.rnn.pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
-        torch.stack([gru(given)[1].sum() for gru in theirs]).sum().backward()
+        sequences = nn.utils.rnn.pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+        torch.stack([gru(sequences)[1].sum() for gru in theirs]).sum().backward()
 
-    fast, slow = best(lambda: ours(words, lengths).sum().backward(), packed, repeats=10)
+    our_time, packed_time = best(lambda: ours(words, lengths).sum().backward(), packed, repeats=10)
     note = f"B = {batch}, 8 to 17 words, {inputs} to 2 x {hidden}, forward and backward"
-    return faster(f"captions: both GRUs, {which}, against packed nn.GRU", fast, slow, 1.7, note)
+    return faster(f"captions: both GRUs, {which}, against packed nn.GRU", our_time, packed_time, 1.7, note)
 
 
 def bench_overhead() -> list[Row]:
-    """`pcme.train` with everything trained, against the backbone's own forward and backward."""
+    """`pcme.train` of all weights, against the backbone's own forward and backward pass."""
     size, batch = 224, 16
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -121,26 +121,25 @@ def bench_overhead() -> list[Row]:
     def bare() -> None:
         network(normalise(pixels, network.mean, network.std)).sum().backward()
 
-    (alone,) = best(bare, repeats=4, seconds=60)
-    ours = float(np.min(timer.seconds[1:]))
+    (backbone_time,) = best(bare, repeats=4, seconds=60)
+    step_time = float(np.min(timer.seconds[1:]))
     note = f"ResNet-50, {batch} x {size} px, heads, loss, AdamP, batches and log included"
-    return [within("training: a step, against the bare backbone", ours, alone, 1.10, note)]
+    return [within("training: a step, against the bare backbone", step_time, backbone_time, 1.10, note)]
 
 
 def bench_growth() -> list[Row]:
-    """Memory over a thousand steps, and a step's time on a dataset ten times as large."""
-    few = recipes.get("aviary-tiny").changed(["data.train_species=700", "phases.0.epochs=40"])
-    one = Recipe.model_validate({**few.record(), "phases": few.record()["phases"][:1]})
-    timer = StepTimes()
+    """Memory over a thousand steps, and the time of a step on a dataset ten times as large."""
+    record = recipes.get("aviary-tiny").changed(["data.train_species=700", "phases.0.epochs=40"]).record()
+    small = Recipe.model_validate({**record, "phases": record["phases"][:1]})
+    small_timer, large_timer = StepTimes(), StepTimes()
     with tempfile.TemporaryDirectory() as folder:
-        train(one, Path(folder) / "few", reporter=timer)
-    early, late = (float(np.median(timer.memory[at : at + 50])) for at in (100, 1000))
-    many = one.changed(["data.train_species=7000", "phases.0.epochs=4"])
-    large = StepTimes()
+        train(small, Path(folder) / "small", reporter=small_timer)
+    early, late = (float(np.median(small_timer.memory[at : at + 50])) for at in (100, 1000))
+    large = small.changed(["data.train_species=7000", "phases.0.epochs=4"])
     with tempfile.TemporaryDirectory() as folder:
-        train(many, Path(folder) / "many", reporter=large)
-    note = f"{len(timer.seconds):,} steps"
-    medians = [float(np.median(t.seconds[50:])) for t in (large, timer)]
+        train(large, Path(folder) / "large", reporter=large_timer)
+    note = f"{len(small_timer.seconds):,} steps"
+    medians = [float(np.median(timer.seconds[50:])) for timer in (large_timer, small_timer)]
     return [
         no_larger("training: memory at step 1,000, against step 100", late, early, 1.02, note),
         within("training: a step with ten times the data", *medians, 1.10, "aviary-tiny"),
@@ -148,7 +147,7 @@ def bench_growth() -> list[Row]:
 
 
 class StepTimes(Reporter):
-    """Notes the time between steps, and the memory after each."""
+    """Records the time between steps, and the memory after each step."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -156,7 +155,7 @@ class StepTimes(Reporter):
         self._last: float | None = None
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
-        """A step is done."""
+        """Record a finished step."""
         now = time.perf_counter()
         if self._last is not None:
             self.seconds.append(now - self._last)
@@ -166,7 +165,7 @@ class StepTimes(Reporter):
 
 
 class _Features:
-    """Features of every image: one array, as the cache maps them."""
+    """Features of all images in one array, like those of the cache."""
 
     def __init__(self, count: int) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -180,7 +179,7 @@ def _heads_on_features() -> tuple[Model, Loader, Phase]:
     count = 2 * BATCH
     rng = np.random.default_rng(0)
     captions = [" ".join(rng.choice(WORDS.split(), rng.integers(8, 18))) for _ in range(count)]
-    images = Files(Path("."), [f"{i}.jpg" for i in range(count)])  # never read: there are features
+    images = Files(Path("."), [f"{i}.jpg" for i in range(count)])  # never read: the loader gets features
     dataset = CaptionDataset.by_image("bench", "train", images, captions, np.arange(count))
     recipe = recipes.get("aviary-tiny").changed([
         f'image={{"kind": "precomputed", "features": {WIDTH}}}', f"dim={DIM}", "words.dim=300",
@@ -208,7 +207,7 @@ def _encoded(model: Model, batch: Batch) -> tuple[Gaussian, Gaussian]:
 
 
 def _leaves(model: Model, batch: Batch) -> list[Gaussian]:
-    """The batch's embeddings, cut off from what made them."""
+    """The batch's embeddings, detached from the encoders."""
     return [
         Gaussian(g.mean.detach().requires_grad_(), g.log_sigma.detach().requires_grad_())
         for g in _encoded(model, batch)

@@ -1,11 +1,11 @@
-"""The yardsticks: the paper's equations transcribed as they stand, by broadcasting."""
+"""The yardsticks: literal transcriptions of the paper's equations, by broadcasting."""
 
 import torch
 from torch import Tensor
 
 
 def literal_nll(x: Tensor, y: Tensor, matches: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """Eq. (1)–(3) on samples [B, J, D]: every difference of every pair is held, B² J² D numbers."""
+    """Eq. (1)–(3) on samples [B, J, D]. All differences are held at once: B² J² D numbers."""
     difference = x[:, None, :, None, :] - y[None, :, None, :, :]
     distance = (difference.square().sum(-1) + 1e-12).sqrt()
     p = torch.sigmoid(-scale * distance + shift).mean((2, 3))

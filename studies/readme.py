@@ -1,4 +1,4 @@
-"""`python -m studies.readme`: the README's results, from the records of the studies and the paper's values."""
+"""`python -m studies.readme`: write the README's results, from the studies' records and the paper's values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ def tables() -> dict[str, str]:
 
 
 def truth_table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The means over the seeds on Aviary's test species."""
+    """Means over the seeds, on Aviary's test species."""
     lines = []
     for row, name in TRUTH_ROWS.items():
         metrics = [run["test"] for run in runs if run["method"] == row]
@@ -69,30 +69,31 @@ def cub_table(runs: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for row, (name, printed) in CUB_ROWS.items():
         metrics = [run["test"] for run in runs if run["row"] == row]
-        ours = [100 * np.mean([values[way]["r_precision"] for values in metrics]) for way in ("i2t", "t2i")]
-        paper = [CUB_UNSEEN.value(printed, f"{way} r_precision") for way in ("i2t", "t2i")] if printed else []
+        sides = ("i2t", "t2i")
+        ours = [100 * np.mean([values[side]["r_precision"] for values in metrics]) for side in sides]
+        paper = [CUB_UNSEEN.value(printed, f"{side} r_precision") for side in sides] if printed else []
         lines.append([name, " / ".join(f"{value:.1f}" for value in ours), " / ".join(map(str, paper))])
     return markdown(["method", "CUB, part, frozen backbone", "the paper, CUB"], lines)
 
 
 def fig6_table(studies: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """In how many runs R@1 falls as σ grows, captions looking for images."""
+    """In how many runs R@1 falls as σ grows, from text to image."""
     correlations = {"Aviary, quick, one seed": aviary_bins()}
     for name, parts in FIG6_STUDIES.items():
         runs = [run for part in parts for run in studies[part] if run["sigma"]]
         correlations[name] = [(run["row"], run["sigma"]["bins~recall t2i"]) for run in runs]
     lines = []
-    for name, found in correlations.items():
-        chosen = [[rho for row, rho in found if row in rows] for rows in FIG6_ROWS.values()]
-        lines.append([name, *(f"{sum(rho < 0 for rho in part)} of {len(part)}" for part in chosen)])
+    for name, by_run in correlations.items():
+        columns = [[rho for row, rho in by_run if row in rows] for rows in FIG6_ROWS.values()]
+        lines.append([name, *(f"{sum(rho < 0 for rho in column)} of {len(column)}" for column in columns)])
     return markdown(["R@1 falls as σ grows, in so many runs", *FIG6_ROWS], lines)
 
 
 def aviary_bins() -> list[tuple[str, float]]:
-    """Spearman's ρ of R@1 over the bins of σ, of every run of the reproduction."""
+    """Each (row, Spearman's ρ of R@1 over the bins of the captions' σ) of the reproduction's runs."""
     results = read_results(DOCS / "results" / "reproduction")
-    of_captions = next(result for result in results if result.experiment == "fig6").tables[1]
-    return [(row.label, rho) for row in of_captions.rows for rho in row.values[-1] if rho is not None]
+    captions = next(result for result in results if result.experiment == "fig6").tables[1]
+    return [(row.label, rho) for row in captions.rows for rho in row.values[-1] if rho is not None]
 
 
 def findings() -> str:

@@ -1,4 +1,4 @@
-"""Training runs of the studies: `pcme train`, a few at a time, by the runner of `pcme.reproduce`.
+"""Training runs of the studies: `pcme train`, a few at a time, started by the runner of `pcme.reproduce`.
 
 Finished runs are reused; interrupted runs resume.
 """
@@ -37,8 +37,8 @@ class TrainingRun:
     def command(self) -> list[str]:
         sets = [part for change in self.changes for part in ("--set", change)]
         root = [] if self.data_root is None else ["--data-root", str(self.data_root)]
-        place = ["--out", str(self.folder), "--seed", str(self.seed), *root]
-        return ["pcme", "train", self.recipe, "--json", "--resume", "--workers", "1", *place, *sets]
+        options = ["--out", str(self.folder), "--seed", str(self.seed), *root]
+        return ["pcme", "train", self.recipe, "--json", "--resume", "--workers", "1", *options, *sets]
 
     def write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -48,14 +48,14 @@ AVIARY: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "pcme-overlap": ("aviary", ()),
     "pcme": ("aviary-pcme", ("method.kind=pcme",)),
 }
-"""{method: (its folder, how its recipe differs from `aviary`)}: what several studies look at."""
+"""{method: (its folder, its changes of the recipe `aviary`)}: the runs that several studies share."""
 
 
 def aviary_runs(runs: Path, workers: int = 2) -> dict[str, Path]:
-    """The folders of the runs of AVIARY below `runs`, trained first unless they have been."""
-    wanted = {name: TrainingRun("aviary", runs / folder, changes) for name, (folder, changes) in AVIARY.items()}
-    train_all(list(wanted.values()), workers=workers)
-    return {name: run.folder for name, run in wanted.items()}
+    """Train the missing runs of AVIARY below `runs`; return all their folders."""
+    by_name = {name: TrainingRun("aviary", runs / folder, changes) for name, (folder, changes) in AVIARY.items()}
+    train_all(list(by_name.values()), workers=workers)
+    return {name: run.folder for name, run in by_name.items()}
 
 
 def train_all(
@@ -65,9 +65,9 @@ def train_all(
     *,
     workers: int = 2,
 ) -> None:
-    """Train the missing runs, measure each run as soon as it is trained, then save what there is.
+    """Train the missing runs. Measure each run as soon as it is trained, and save after each run.
 
-    `measure` is told how many seconds the training took, None where it was done before.
+    `measure` gets the seconds that the training took, or None if the run was already trained.
     """
 
     def report(run: JobEnded) -> None:

@@ -1,7 +1,7 @@
-"""How much of the true top 10 an engine's shortlist holds, on embeddings of trained models.
+"""Recall of the true top 10 in an ANN engine's shortlist, on embeddings of trained models.
 
-`python -m studies.shortlists runs/aviary runs/aviary-pcme` draws 20,000 birds of unseen species,
-embeds them and 300 captions, and writes the table of docs/science/ann.md.
+`python -m studies.shortlists runs/aviary runs/aviary-pcme` draws 20,000 images of unseen species
+with one caption each, searches for 300 of them, and writes the table of docs/science/ann.md.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LENGTHS = (10, 50, 100, 200, 400, 800)
 
 
 class Scaled(Lift):
-    """Means in units of the average σ of both sides, dimension by dimension."""
+    """Means in units of the average σ of both sides, per dimension."""
 
     codes = "product"
 
@@ -39,8 +39,8 @@ class Scaled(Lift):
     queries = items
 
 
-def embedded(model: Model) -> tuple[Gaussian, Gaussian]:
-    """(images, captions) of unseen species."""
+def embed_species(model: Model) -> tuple[Gaussian, Gaussian]:
+    """Embed images and captions of unseen species."""
     split = data.create("aviary", test_species=SPECIES, captions_per_image=1).load("test")
     count = len(split.images)
     parts = [
@@ -53,7 +53,7 @@ def embedded(model: Model) -> tuple[Gaussian, Gaussian]:
 
 
 def lifts(score: Score, items: Gaussian, queries: Gaussian) -> Iterator[tuple[str, Lift]]:
-    """What could be given to an engine, by name; `queries` are none of those it is judged by."""
+    """Lifts to an engine's vectors, by name. They are fitted on `queries`, which are not those of the test."""
     width = 16 * -(-(items.dim + 1) // 16)
     yield "μ", DistanceLift(width, by_sigma=False)
     yield "[μ; √Σσ²]", DistanceLift(width)
@@ -65,29 +65,29 @@ def lifts(score: Score, items: Gaussian, queries: Gaussian) -> Iterator[tuple[st
 
 
 def recalls(lift: Lift, items: Gaussian, queries: Gaussian, best: np.ndarray) -> list[float]:
-    """The share of the true top 10 among the first so many, for each of LENGTHS."""
-    vectors, asked = lift.items(items).astype(np.float64), lift.queries(queries).astype(np.float64)
-    distance = np.square(vectors).sum(1) - 2 * asked @ vectors.T
+    """The share of the true top 10 that shortlists of LENGTHS hold."""
+    vectors, query_vectors = lift.items(items).astype(np.float64), lift.queries(queries).astype(np.float64)
+    distance = np.square(vectors).sum(1) - 2 * query_vectors @ vectors.T
     order = np.argsort(distance, 1)[:, : LENGTHS[-1]]
     return [float(np.mean([np.isin(b, o[:n]).mean() for b, o in zip(best, order, strict=True)])) for n in LENGTHS]
 
 
-def measured(folder: Path) -> list[list[str]]:
-    """The rows of the table for one model, both ways."""
+def measure(folder: Path) -> list[list[str]]:
+    """Measure one model in both directions; return its rows of the table."""
     model = load(folder)
-    score, (images, captions) = model.score(), embedded(model)
+    score, (images, captions) = model.score(), embed_species(model)
     order = torch.randperm(len(captions), generator=torch.Generator().manual_seed(0))
     sides: list[tuple[str, Gaussian, Callable[[slice], Gaussian]]] = [
         ("text → image", images, lambda part: captions[order[part]]),
         ("image → text", captions, lambda part: images[order[part]]),
     ]
     rows = []
-    for way, items, drawn in sides:
-        queries, others = drawn(slice(QUERIES)), drawn(slice(QUERIES, QUERIES + FITTED))
+    for direction, items, draw in sides:
+        queries, fitting_queries = draw(slice(QUERIES)), draw(slice(QUERIES, QUERIES + FITTED))
         best = score.topk(queries, items, k=10).ids.numpy()
-        for name, lift in lifts(score, items, others):
+        for name, lift in lifts(score, items, fitting_queries):
             shares = [f"{share:.3f}" for share in recalls(lift, items, queries, best)]
-            rows.append([f"{model.recipe.method.kind}, {way}", name, *shares])
+            rows.append([f"{model.recipe.method.kind}, {direction}", name, *shares])
             print(rows[-1], flush=True)
     return rows
 
@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.shortlists", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of models trained on Aviary")
     runs = parser.parse_args().runs
-    rows = [row for folder in runs for row in measured(folder)]
+    rows = [row for folder in runs for row in measure(folder)]
     table = markdown(["model", "vectors", *map(str, LENGTHS)], rows)
     write_tables(DOCUMENT, {"shortlists": table})
 

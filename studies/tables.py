@@ -1,4 +1,4 @@
-"""Tables in documents: mean and spread of several seeds, between two marks, from a JSON record."""
+"""JSON records of the studies, and the tables in documents: mean and spread over seeds, between two marks."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table."""
+    """A Markdown table."""
     rows = [head, ["---"] * len(head), *lines]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -33,7 +33,7 @@ def write_tables(document: Path, tables: Mapping[str, str]) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The record in a file; an empty one where there is no file."""
+    """The record in a file; an empty one if there is no file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}  # type: ignore[no-any-return]
 
 

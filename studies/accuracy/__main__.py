@@ -1,7 +1,7 @@
 """`python -m studies.accuracy`: the error of the analytic match probability, measured.
 
-Every pair is compared with the exact value (`imhof`), and so is the paper's J = 7. Writes
-record.json and docs/science/analytic.md (`--tables`: the page alone, from the record).
+The analytic value of every pair is compared with the exact one (`imhof`), and so is the paper's estimate from J = 7
+samples. Writes record.json and docs/science/analytic.md (`--tables`: the page alone, from the record).
 """
 
 import argparse
@@ -28,7 +28,7 @@ SAMPLED_RUNS = 30
 
 @dataclass(frozen=True)
 class Case:
-    """A regime: D, the level and spread of log σ, a = b, and a σ² put on the first dimensions."""
+    """A regime: D, the mean and spread of log σ, a = b, and a larger σ² in the first dimensions."""
 
     name: str
     dim: int
@@ -59,19 +59,19 @@ CASES = (
 
 @dataclass(frozen=True)
 class Result:
-    """Errors in probability over near and far pairs."""
+    """Errors of the probability, over near and far pairs."""
 
     case: Case
     width: float
-    """Var Q / (E Q)², mean over the pairs: the narrow rule serves up to 0.1."""
+    """Var Q / (E Q)², mean over the pairs. The narrow rule is used up to 0.1."""
     largest: float
     typical: float
     sampled: float
-    """Root mean square error of J = 7."""
+    """Root mean square error of J = 7 samples."""
 
 
 def measure(case: Case, seed: int = 0) -> Result:
-    """The analytic rule and J = 7 against the oracle."""
+    """Compare the analytic rule and J = 7 samples with the oracle."""
     rng = np.random.default_rng(seed)
     generator = torch.Generator().manual_seed(seed)
     ours, sampled, widths = [], [], []
@@ -90,7 +90,7 @@ def measure(case: Case, seed: int = 0) -> Result:
 def main() -> None:
     """Measure all cases, print and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", action="store_true", help="write the page of the record only")
+    parser.add_argument("--tables", action="store_true", help="write the page from the record, measure nothing")
     if not parser.parse_args().tables:
         write_record(RECORD, [asdict(measure(case)) for case in CASES])
     DOCUMENT.write_text(page(read_record(RECORD)), encoding="utf-8")
@@ -131,8 +131,9 @@ def _sampled(case: Case, delta: np.ndarray, variances: np.ndarray, generator: to
 
 def _row(result: Mapping[str, Any]) -> str:
     shown = " | ".join(f"{result[key]:.0e}" for key in ("typical", "largest", "sampled"))
-    ratio = f"{result['sampled'] / result['typical']:,.0f}×"
-    return f"| {result['case']['name']} | {result['width']:.3f} | {shown} | {ratio} |"
+    ratio = result["sampled"] / result["typical"]
+    times = f"{ratio:,.0f}×" if ratio >= 1 else f"{ratio:.1f}×"
+    return f"| {result['case']['name']} | {result['width']:.3f} | {shown} | {times} |"
 
 
 PAGE = """# The analytic match probability: how exact it is, and where
@@ -150,7 +151,7 @@ into a probability (`src/pcme/kernels/analytic.py`):
 * **wide** pairs, all others (a few dimensions, or a few huge σ): the widest dimension is
   integrated numerically and the rest by its first three cumulants, in O(D) per pair.
 
-The pair's own numbers choose the rule, so no result depends on the rest of a block.
+The pair's own numbers choose the rule, so no result depends on the other pairs of a block.
 
 Errors in probability against the exact value (Imhof's integral of the generalised chi-square in
 float64, `studies/accuracy/imhof.py`), over distances 0 to 1.5 between the means, a = b = 10 unless
@@ -161,7 +162,7 @@ stated:
 {rows}
 
 **Range of trust.** At the spreads of trained models (D ≥ 128, moderately even σ) the absolute error
-is below 1e-3 and mostly below 1e-4. Relative to a small p it can be some per cent; it grows as p
+is below 1e-3 and mostly below 1e-4. Relative to a small p it can be a few per cent; it grows as p
 falls and as σ becomes less even. The error is a few 1e-3 where few dimensions carry the distance.
 It reaches 1e-2 when several dimensions, but not all, are huge: the one regime of the table in which
 J = 7 is no worse. Elsewhere sampling errs more, by the factor in the last column.

@@ -1,4 +1,4 @@
-"""The exact match probability of two Gaussians, by integrals alone: the analytic rule's oracle.
+"""The exact match probability of two Gaussians, by numerical integrals: the oracle for the analytic rule.
 
 Q = ‖z₁ − z₂‖² is a generalised chi-square, whose distribution function is Imhof's integral (1961).
 sigmoid(b − a √Q) = P(T ≥ √Q) for T = (b + logistic)/a, so p = E_T[F_Q(T²)]: one more integral.
@@ -34,7 +34,7 @@ def chi_square_cdf(delta: Array, spread: Array, q: Array) -> Array:
 
 
 def _frequency_edges(delta: Array, spread: Array, largest: float) -> Array:
-    """Panels that grow with u and never hold more than a few waves of the largest q."""
+    """Edges of panels that widen with u, each with at most a few oscillations at the largest q."""
     deviation = np.sqrt((2 * spread**2 + 4 * delta**2 * spread).sum())
     end = 1 / deviation
     while end < 3e6 / spread.max() and _log_size(end, delta, spread).sum() < 45:
@@ -46,7 +46,7 @@ def _frequency_edges(delta: Array, spread: Array, largest: float) -> Array:
 
 
 def _log_size(u: Array | float, delta: Array | float, spread: Array | float) -> Array:
-    """log ρ of one dimension: what damps the integrand."""
+    """log ρ of one dimension; 1/ρ damps the integrand."""
     su2 = np.square(spread * u)
     return np.log1p(su2) / 4 + np.square(delta) / spread * su2 / (1 + su2) / 2
 

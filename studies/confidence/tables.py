@@ -25,23 +25,23 @@ def tables(rows: Mapping[str, dict]) -> dict[str, str]:
 
 
 def calibration_table(rows: Mapping[str, dict]) -> str:
-    """Errors before and after, at both sizes."""
+    """Errors before and after calibration, per gallery."""
     head = ("model", "images", "p", "error, all pairs", "error, first hits", "log loss")
     lines = []
     for name, row in rows.items():
         for where in GALLERIES:
             reports = row[where]
-            any_one = reports["isotonic"]
-            beliefs = {"raw": (any_one["raw"], any_one["raw_expected"])}
-            beliefs |= {m: (reports[m]["calibrated"], reports[m]["expected"]) for m in METHODS}
-            for kind, (belief, total) in beliefs.items():
-                errors = [f"{belief[k]:.4f}" for k in ("error", "first_error", "log_loss")]
-                lines.append([name, GALLERIES[where], kind, *errors, f"{total:.3f}"])
+            uncalibrated = reports["isotonic"]  # the same in the reports of all methods
+            qualities = {"raw": (uncalibrated["raw"], uncalibrated["raw_expected"])}
+            qualities |= {m: (reports[m]["calibrated"], reports[m]["expected"]) for m in METHODS}
+            for kind, (quality, expected) in qualities.items():
+                errors = [f"{quality[k]:.4f}" for k in ("error", "first_error", "log_loss")]
+                lines.append([name, GALLERIES[where], kind, *errors, f"{expected:.3f}"])
     return markdown([*head, "Σ p / matches"], lines)
 
 
 def tails_table(rows: Sequence[Mapping[str, float]]) -> str:
-    """Decades of the model's own p."""
+    """Calibration by ranges of the model's own p."""
     head = ["model says", "pairs", "raw, mean", "isotonic, mean", "platt, mean", "true share"]
     lines = [
         [f"{row['from']:g} to {row['to']:g}", f"{row['pairs']:,}"]
@@ -52,21 +52,21 @@ def tails_table(rows: Sequence[Mapping[str, float]]) -> str:
 
 
 def rules_table(rows: Mapping[str, dict]) -> str:
-    """What each rule does at both sizes."""
+    """The effect of each rule, per gallery."""
     head = ["model", "images", "answered when", "AUROC"]
     head += ["with a match", "fits nothing", "precision", "matches removed"]
     lines = [
-        [name, GALLERIES[where], text, f"{found['auroc']:.3f}"]
-        + [f"{100 * found[k]:.1f} %" for k in ("answered", "false_alarm", "precision", "removed")]
+        [name, GALLERIES[where], text, f"{effect['auroc']:.3f}"]
+        + [f"{100 * effect[k]:.1f} %" for k in ("answered", "false_alarm", "precision", "removed")]
         for name, row in rows.items()
         for where in GALLERIES
-        for text, found in row["rules"][where].items()
+        for text, effect in row["rules"][where].items()
     ]
     return markdown(head, lines)
 
 
 def sizes_table(rows: Sequence[Mapping[str, float]]) -> str:
-    """How the threshold goes on."""
+    """The threshold for larger galleries."""
     head = ["items", "1 − threshold", "false alarms, by growth"]
     lines = [
         [f"{row['gallery']:,}", f"{1 - row['threshold']:.1e}", f"{100 * row['false_alarm']:.0f} %"] for row in rows
@@ -75,20 +75,20 @@ def sizes_table(rows: Sequence[Mapping[str, float]]) -> str:
 
 
 def species_table(rows: Sequence[Mapping[str, float]]) -> str:
-    """How many species a calibration needs: the range over the draws."""
+    """Quality by the number of species of a calibration: ranges over the draws."""
     columns = {"growth": "growth", "removed": "matches removed", "false_alarm": "fits nothing"}
     columns |= {"answered": "with a match", "error": "error, all pairs"}
     digits = {"growth": 2, "error": 4}
     lines = []
     for species in dict.fromkeys(row["species"] for row in rows):
-        some = [row for row in rows if row["species"] == species]
-        ranges = [spanned([row[key] for row in some], digits.get(key)) for key in columns]
-        lines.append([f"{species:,}", f"{some[0]['images']:,}", *ranges])
+        draws = [row for row in rows if row["species"] == species]
+        ranges = [value_range([row[key] for row in draws], digits.get(key)) for key in columns]
+        lines.append([f"{species:,}", f"{draws[0]['images']:,}", *ranges])
     return markdown(["species", "images", *columns.values()], lines)
 
 
-def spanned(values: Sequence[float], digits: int | None) -> str:
-    """From the least to the greatest, as they are or in percent."""
+def value_range(values: Sequence[float], digits: int | None) -> str:
+    """The smallest to the largest value: with so many digits, or in per cent."""
     low, high = min(values), max(values)
     if digits is None:
         return f"{100 * low:.1f} to {100 * high:.1f} %"
@@ -96,7 +96,7 @@ def spanned(values: Sequence[float], digits: int | None) -> str:
 
 
 def refusal_table(rows: Mapping[str, dict]) -> str:
-    """The risk at some coverages."""
+    """The risk at COVERAGES, refusing by p and by σ."""
     head = ["model", "images", "refused first", *(f"{p} %" for p in COVERAGES), "AURC"]
     lines = [
         [name, GALLERIES[where], text]

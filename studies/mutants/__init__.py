@@ -1,1 +1,1 @@
-"""Mutation testing: faults put into the code one at a time, and whether a test notices."""
+"""Mutation testing: put one fault at a time into the code and see whether a test fails."""

@@ -1,9 +1,9 @@
 """`python -m studies.mutants kernels scores --sample 100`: which faults do the tests notice?
 
 Draw mutants of the named packages, run the package's tests on each of them in a forked process, and
-write the survivors to studies/mutants/record.json. A survivor is a missing test, or a change that
-makes no difference, such as another block size. Written here because the tools of the field leave
-out decorated functions, and with them properties and registered classes.
+write the survivors to studies/mutants/record.json. A survivor means that a test is missing, or that
+the change makes no difference, such as another block size. Common tools are not used, because they
+skip decorated functions, and so properties and registered classes.
 """
 
 import argparse
@@ -39,7 +39,7 @@ TESTS = {
     "retrieval": ("tests/retrieval",),
     "methods": ("tests/methods",),
 }
-"""Tests that speak for a package; they stop at the first failure."""
+"""{package: its tests}. A run stops at the first failure."""
 TIMEOUT = 600
 """Seconds; a mutant that runs longer counts as noticed."""
 
@@ -70,20 +70,21 @@ def tests_of(mutant: Mutant) -> list[str]:
     """The test file of the module first, where there is one, then those of its package."""
     path = Path(mutant.path)
     mirror = Path("tests", path.parent, f"test_{path.name}")
-    own = [mirror.as_posix()] if (ROOT / mirror).exists() else []
-    return own + list(TESTS[path.parts[0]])
+    first = [mirror.as_posix()] if (ROOT / mirror).exists() else []
+    return first + list(TESTS[path.parts[0]])
 
 
 def survives(mutant: Mutant) -> bool:
-    """Whether all tests pass with the mutant in the place of its module."""
-    child = os.fork()
-    if not child:
-        _run(mutant)
-    _, status = os.waitpid(child, 0)
+    """Whether all tests pass when the mutant replaces its module."""
+    with tempfile.TemporaryDirectory() as cache:
+        child = os.fork()
+        if not child:
+            _run(mutant, cache)
+        _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == 0
 
 
-def _run(mutant: Mutant) -> None:
+def _run(mutant: Mutant, cache: str) -> None:
     """Run the tests in this process and leave it; never returns."""
     signal.alarm(TIMEOUT)
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -91,8 +92,7 @@ def _run(mutant: Mutant) -> None:
     code = 1
     try:
         # machine code is cached by the file's name and time: a mutant needs a cache of its own
-        os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
-        numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+        os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = cache
         sys.meta_path.insert(0, _Mutated(mutant))
         options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
         code = int(pytest.main([*options, *tests_of(mutant)]))
@@ -101,7 +101,7 @@ def _run(mutant: Mutant) -> None:
 
 
 def unchanged(mutant: Mutant) -> Mutant:
-    """The same module without a fault, taken through the parser as its mutants are."""
+    """The same module without a fault, parsed and written again like its mutants."""
     source = ast.unparse(ast.parse((SOURCE / mutant.path).read_text(encoding="utf-8")))
     return replace(mutant, change="none", source=source)
 
@@ -114,7 +114,7 @@ def draw(package: str, sample: int, seed: int) -> list[Mutant]:
 
 
 def study(package: str, sample: int, seed: int) -> dict[str, object]:
-    """The record of a package: how many mutants were drawn, and which survived."""
+    """Test the drawn mutants of a package; return how many there are and which survived."""
     drawn = draw(package, sample, seed)
     if not survives(unchanged(drawn[0])):
         sys.exit(f"{package}: its tests fail without a fault. Fix them first.")
@@ -124,9 +124,9 @@ def study(package: str, sample: int, seed: int) -> dict[str, object]:
         survived = survives(mutant)
         if survived:
             survivors.append({"file": mutant.path, "line": mutant.line, "change": mutant.change})
-        note = f"{'SURVIVED' if survived else 'noticed'} in {time.monotonic() - start:.1f} s"
-        where = f"{mutant.path}:{mutant.line} {mutant.change}"
-        print(f"{package} {number}/{len(drawn)} {note}: {where}", flush=True)
+        outcome = f"{'SURVIVED' if survived else 'noticed'} in {time.monotonic() - start:.1f} s"
+        fault = f"{mutant.path}:{mutant.line} {mutant.change}"
+        print(f"{package} {number}/{len(drawn)} {outcome}: {fault}", flush=True)
     return {"mutants": len(drawn), "seed": seed, "survivors": survivors}
 
 

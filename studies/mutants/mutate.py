@@ -58,7 +58,7 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
 
 
 def _code(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that compute: no annotations, docstrings, messages or imports."""
+    """Yield the nodes that compute: not those of annotations, docstrings, messages or imports."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr | ast.Assert):
             continue
@@ -91,7 +91,7 @@ def _container(*nodes: ast.AST) -> ast.AST:
 
 
 def _edits(node: ast.AST) -> Iterator[tuple[str, Edit]]:
-    """Yield (what changes, function from such a node to its replacement)."""
+    """Yield each (change, function that turns such a node into its replacement)."""
     if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
         yield _swap(node.op), _set("op", SWAPS[type(node.op)]())
     if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:

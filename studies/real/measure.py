@@ -1,4 +1,4 @@
-"""Metrics of a trained run: retrieval, within each modality, and what σ says."""
+"""Metrics of a trained run: retrieval across and within the modalities, and the behaviour of σ."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,12 +19,12 @@ from studies.real.neighbours import averaged
 from studies.real.within import within
 
 NEIGHBOURS = {"images": 20, "captions": 50}
-"""Over how many neighbours a gallery is averaged: from trials on fold 1, where 10 to 30 images and
-20 to 100 captions were within half a point of each other."""
+"""Over how many neighbours a gallery is averaged. Trials on fold 1 gave these numbers; there, results
+with 10 to 30 images and with 20 to 100 captions differed by less than half a point."""
 
 
 def measure(run: Path, splits: Sequence[str], root: Path | None, *, sigma: bool) -> dict[str, Any]:
-    """Retrieval on each split; on the first, within each modality, and what σ says too."""
+    """Retrieval on each split; on the first also within each modality, from averaged galleries, and by σ."""
     model = pcme.load(run)
     values: dict[str, Any] = {}
     for split in splits:
@@ -34,13 +34,13 @@ def measure(run: Path, splits: Sequence[str], root: Path | None, *, sigma: bool)
         if split == splits[0]:
             classes = embedded.dataset.classes
             values |= {} if classes is None else {"within": _within(model, embedded)}
-            values |= {"averaged": _averaged(model, embedded)} if one_each(embedded) else {}
+            values |= {"averaged": _averaged(model, embedded)} if one_vector_per_item(embedded) else {}
             values |= {"sigma": _sigma(model, embedded)} if sigma else {}
     return values
 
 
-def one_each(embedded: Embedded) -> bool:
-    """Whether an item is one Gaussian or one point, which has one neighbourhood."""
+def one_vector_per_item(embedded: Embedded) -> bool:
+    """Whether every item is one Gaussian or one point, and so has one neighbourhood."""
     return isinstance(embedded.images, Gaussian) or embedded.images.x.shape[1] == 1
 
 
@@ -60,17 +60,17 @@ def _within(model: pcme.Model, embedded: Embedded) -> dict[str, float]:
     dataset = embedded.dataset
     assert dataset.classes is not None, "checked by the caller"
     of_image = np.asarray(dataset.classes.values)
-    some = np.sort(numpy_stream(0, "within").permutation(len(dataset.captions))[:2000])
+    sample = np.sort(numpy_stream(0, "within").permutation(len(dataset.captions))[:2000])
     sides = {
         "images": (embedded.images, of_image),
-        "captions": (embedded.captions[torch.from_numpy(some)], of_image[dataset.caption_image[some]]),
+        "captions": (embedded.captions[torch.from_numpy(sample)], of_image[dataset.caption_image[sample]]),
     }
     score = model.score()
     return {name: float(np.nanmean(within(score, items, classes))) for name, (items, classes) in sides.items()}
 
 
 def _sigma(model: pcme.Model, embedded: Embedded) -> dict[str, Any]:
-    """R@1 over ten bins of σ, both ways; mean log σ as pixels and words are erased."""
+    """R@1 over ten bins of σ in both directions; mean log σ as pixels and words are erased."""
     if not isinstance(embedded.images, Gaussian):
         return {}
     matches = embedded.dataset.matches()

@@ -1,7 +1,7 @@
-"""Neighbours: a gallery in which every item has been averaged with the items nearest to it.
+"""Neighbours: a gallery in which every item is averaged with the items nearest to it.
 
-What an embedding holds of one photograph alone (pose, background, light) differs among neighbours
-and cancels; what they share stays. Queries stay as they are: nothing is assumed of other queries.
+What belongs to one photograph alone (pose, background, light) differs among neighbours and cancels.
+What neighbours share stays. Queries are not averaged, so each is answered without the others.
 
 Known in image retrieval as database-side feature augmentation (Turcot & Lowe 2009; Arandjelović &
 Zisserman 2012). Not in the paper.
@@ -23,10 +23,10 @@ BLOCK = 4096
 
 
 def averaged(gallery: Embedding, count: int) -> Embedding:
-    """Every item as the mean of the `count` items nearest to it by the mean, itself among them.
+    """Every item as the mean of the `count` items whose means are nearest, itself included.
 
-    Means keep the length they had on average; log σ is averaged too. The spread between
-    neighbours is not added to σ: it is what the average is there to remove.
+    A new mean has the average length of those it was averaged from. log σ is averaged too. The spread
+    between neighbours is not added to σ, because averaging is meant to remove it.
 
     >>> pairs = Points(torch.tensor([[[1.0, 0.0]], [[0.8, 0.6]], [[-1.0, 0.0]]]))
     >>> averaged(pairs, 2).x[:2, 0]
@@ -34,10 +34,11 @@ def averaged(gallery: Embedding, count: int) -> Embedding:
             [0.9487, 0.3162]])
     """
     if not 1 <= count <= len(gallery):
-        raise ConfigError(f"an item has 1 (itself) to {len(gallery)} neighbours in this gallery - got {count}")
+        raise ConfigError(f"count: must be 1 (the item itself) to {len(gallery)} (the gallery), got {count}.")
     if isinstance(gallery, Points) and gallery.x.shape[1] > 1:
         raise ConfigError(
-            f"items with {gallery.x.shape[1]} points each have no one neighbourhood - average one point an item"
+            f"gallery: items with several points have no single neighbourhood, got {gallery.x.shape[1]} points per "
+            "item. Give one point per item."
         )
     nearest = create("mean").topk(gallery, gallery, k=count).ids
     if isinstance(gallery, Points):
@@ -47,7 +48,7 @@ def averaged(gallery: Embedding, count: int) -> Embedding:
 
 
 def _averaged(x: Float[Tensor, "n d"], nearest: Tensor) -> Float[Tensor, "n d"]:
-    """The averages, as long as the items they are made of were on average."""
+    """Averages over the nearest items, with the average length of these items."""
     lengths = _mean_of(x.norm(dim=1, keepdim=True), nearest)
     return F.normalize(_mean_of(x, nearest), dim=1) * lengths
 

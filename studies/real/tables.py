@@ -19,42 +19,42 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def tables(name: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """{mark: table} of one study."""
-    plan = STUDIES[name]
-    by_row = {row: [run for run in runs if run["row"] == row] for row in plan.rows}
-    rows = {row: found for row, found in by_row.items() if found}
-    written = {f"{name}:{split}": _retrieval_table(rows, split) for split in plan.test}
-    written[f"{name}:averaged"] = _averaged_table(rows, plan.test[0])
-    written[f"{name}:sigma"] = _sigma_table(rows)
-    if all("within" in run for found in rows.values() for run in found):
-        written[f"{name}:within"] = _within_table(rows)
-    return written
+    study = STUDIES[name]
+    by_row = {row: [run for run in runs if run["row"] == row] for row in study.rows}
+    rows = {row: row_runs for row, row_runs in by_row.items() if row_runs}
+    by_mark = {f"{name}:{split}": _retrieval_table(rows, split) for split in study.test}
+    by_mark[f"{name}:averaged"] = _averaged_table(rows, study.test[0])
+    by_mark[f"{name}:sigma"] = _sigma_table(rows)
+    if all("within" in run for row_runs in rows.values() for run in row_runs):
+        by_mark[f"{name}:within"] = _within_table(rows)
+    return by_mark
 
 
 def _retrieval_table(rows: Rows, split: str) -> str:
     kinds = ("r_precision", "recall@1", "recall@5", "recall@10", "map@r")
-    columns = [(way, kind) for way in ("i2t", "t2i") for kind in kinds]
+    columns = [(direction, kind) for direction in ("i2t", "t2i") for kind in kinds]
     rows = {row: runs for row, runs in rows.items() if not judged_within(row)}
     short = {"r_precision": "R-P", "map@r": "MAP@R"}
-    titles = [f"{way} {short.get(kind, kind.replace('recall', 'R'))}" for way, kind in columns]
+    titles = [f"{direction} {short.get(kind, kind.replace('recall', 'R'))}" for direction, kind in columns]
     lines = []
     for row, runs in rows.items():
-        cells = [spread([100 * run[split][way][kind] for run in runs]) for way, kind in columns]
+        cells = [spread([100 * run[split][direction][kind] for run in runs]) for direction, kind in columns]
         lines.append([row, *cells, str(len(runs))])
     return markdown(["method", *titles, "seeds"], lines)
 
 
 def _averaged_table(rows: Rows, split: str) -> str:
-    columns = [(way, kind) for way in ("i2t", "t2i") for kind in ("r_precision", "recall@1")]
+    columns = [(direction, kind) for direction in ("i2t", "t2i") for kind in ("r_precision", "recall@1")]
     short = {"r_precision": "R-P", "recall@1": "R@1"}
-    head = ["method", *(f"{way} {short[kind]}" for way, kind in columns)]
+    head = ["method", *(f"{direction} {short[kind]}" for direction, kind in columns)]
     lines = []
     for row, runs in rows.items():
-        found = [run for run in runs if "averaged" in run]
-        if found and not judged_within(row):
+        averaged = [run for run in runs if "averaged" in run]
+        if averaged and not judged_within(row):
             cells = [
-                f"{spread([100 * run[split][way][kind] for run in found])} → "
-                f"{spread([100 * run['averaged'][way][kind] for run in found])}"
-                for way, kind in columns
+                f"{spread([100 * run[split][direction][kind] for run in averaged])} → "
+                f"{spread([100 * run['averaged'][direction][kind] for run in averaged])}"
+                for direction, kind in columns
             ]
             lines.append([row, *cells])
     return markdown(head, lines)
@@ -80,16 +80,16 @@ def _sigma_table(rows: Rows) -> str:
     head = ["method", "images, seeds together", "captions, seeds together", *keys.values()]
     lines = []
     for row, runs in rows.items():
-        found = [run["sigma"] for run in runs if run["sigma"]]
-        if found:
-            together = [f"{_together(found, way):.2f}" for way in ("i2t", "t2i")]
-            lines.append([row, *together, *(_cell([one[key] for one in found]) for key in keys)])
+        sigmas = [run["sigma"] for run in runs if run["sigma"]]
+        if sigmas:
+            together = [f"{_seeds_together(sigmas, direction):.2f}" for direction in ("i2t", "t2i")]
+            lines.append([row, *together, *(_cell([sigma[key] for sigma in sigmas]) for key in keys)])
     return markdown(head, lines)
 
 
-def _together(found: Sequence[Mapping[str, Any]], way: str) -> float:
-    """Spearman's ρ over the bins of R@1 averaged over the seeds, in which less is chance."""
-    curves = [sigma[f"bins {way}"] for sigma in found]
+def _seeds_together(sigmas: Sequence[Mapping[str, Any]], direction: str) -> float:
+    """Spearman's ρ over the bins after R@1 is averaged over the seeds, which leaves less noise."""
+    curves = [sigma[f"bins {direction}"] for sigma in sigmas]
     width, value = (np.mean([c[key] for c in curves], 0) for key in ("width", "recall@1"))
     return EqualBins(width, value).correlation
 

@@ -40,7 +40,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "pcme-overlap, weighted positives": ("method.positives=matches-weighted",),
     "**pcme-overlap**": (),
 }  # fmt: skip
-"""What is compared, as changes of the recipe `aviary`."""
+"""{method: its changes of the recipe `aviary`}."""
 
 RETRIEVAL = {
     "r_precision i2t": "R-P i2t",
@@ -66,8 +66,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/truth"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", nargs="*", choices=METHODS, help="measure these again")
-    parser.add_argument("--tables", action="store_true", help="write the tables of the record only")
+    parser.add_argument("--only", nargs="*", choices=METHODS, help="measure these methods alone, keep the others")
+    parser.add_argument("--tables", action="store_true", help="write the tables from the record, measure nothing")
     options = parser.parse_args()
     if not options.tables:
         measure_all(options)
@@ -75,21 +75,21 @@ def main() -> None:
 
 
 def measure_all(options: argparse.Namespace) -> None:
-    """Train and measure all runs, and record them."""
+    """Train and measure the chosen methods, and write the record."""
     chosen = options.only or list(METHODS)
     tasks = {
         (name, seed): TrainingRun("aviary", folder(name, seed, options.runs), METHODS[name], seed)
         for seed in range(options.seeds)
         for name in chosen
     }
-    torch.set_num_threads(1)  # the jobs are the threads
+    torch.set_num_threads(1)  # jobs run in parallel, one thread each
     metrics: dict[Path, dict[str, Any]] = {}
     train_all(
         list(tasks.values()), lambda run, _: metrics.__setitem__(run.folder, measure(run.folder)), workers=options.jobs
     )
     rows = [{"method": name, "seed": seed, **metrics[run.folder]} for (name, seed), run in tasks.items()]
     if options.only:
-        rows += [row for row in read_record(RECORD)["runs"] if row["method"] not in chosen]
+        rows += [row for row in read_record(RECORD).get("runs", []) if row["method"] not in chosen]
     write_record(RECORD, {"torch": torch.__version__, "runs": rows})
 
 
