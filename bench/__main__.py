@@ -220,8 +220,8 @@ PARTS = {
 }
 
 
-ALONE = ("coco", "evaluation", "growth", "index")
-"""Parts that measure memory. Each runs in a new process."""
+ALONE = ("coco", "evaluation", "growth", "index", "loader")
+"""Parts that measure memory or set the number of threads: each in a process of its own."""
 
 
 def run_in_new_process(part: str) -> list[Row]:

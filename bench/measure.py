@@ -102,7 +102,7 @@ def _page(rows: list[Row]) -> str:
 
 def _here() -> str:
     facts = machine()
-    return f"{facts['cpu']}, {facts['threads']} threads"
+    return f"{facts['cpu']}, {facts['threads']} thread{'s' * (facts['threads'] != 1)}"
 
 
 def peak_memory() -> int:
