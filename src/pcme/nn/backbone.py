@@ -134,7 +134,7 @@ class TextTower(CaptionNetwork, ABC):
         """The tower's parts from input to output; "the last two" are the last two of them."""
 
     @abstractmethod
-    def states(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "b l d"]:
+    def states(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "b m d"]:
         """The last hidden states of captions, to be computed once and given to `forward`."""
 
     def towers(self) -> "Sequence[TextTower]":

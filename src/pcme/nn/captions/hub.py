@@ -108,7 +108,7 @@ class HubCaptions(TextTower):
             sites, pooled = output.last_hidden_state, self._vector(output, mask)
         return Features(sites, pooled, pooled, mask)
 
-    def states(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "b l d"]:
+    def states(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "b m d"]:
         """The last hidden states of captions."""
         ids, mask = self._padded(inputs, lengths)
         sites: Tensor = self.tower(**self._inputs(ids, mask)).last_hidden_state
