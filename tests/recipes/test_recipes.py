@@ -281,7 +281,8 @@ def test_recipes_with_a_sentence_encoder_train_on_real_photographs(name, tmp_pat
     together = ["sampling.captions_per_image=4", "sampling.matches=image", "method.positives=matches"]
     tower = f"caption.parts.1={read_by_a_small_tower(tmp_path / 'bert')}"
     views = ["dim=32", "augment.views=1", "augment.caption_views=2"]
-    recipe = get(name).changed([tower, *views, *together, *short])
+    small = ['image={"kind": "efficientnet-lite"}', "augment.size=64"]
+    recipe = get(name).changed([tower, *small, *views, *together, *short])
     model = train(recipe, tmp_path / "run", data_root=root, workers=0)
     assert all(map(math.isfinite, losses(tmp_path / "run")))
     assert any("val/t2i/r_precision" in record for record in logged(tmp_path / "run"))

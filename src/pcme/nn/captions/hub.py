@@ -6,7 +6,7 @@ BERT-like encoders and the text sides of CLIP and SigLIP, by hub name or from a 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -122,7 +122,7 @@ class HubCaptions(TextTower):
         """The tower, unless it is to be trained."""
         return () if self.train_tower else (self.tower,)
 
-    def train(self, mode: bool = True) -> Self:
+    def train(self, mode: bool = True) -> "HubCaptions":
         """Training mode, but for the tower."""
         super().train(mode)
         self.tower.eval()
