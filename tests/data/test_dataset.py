@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pcme.data.aviary.dataset import Aviary
 from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.formats.coco import COCO
 from pcme.data.images.decoding import ImageError
@@ -46,6 +47,17 @@ def test_captions_match_their_image_or_all_images_of_its_class(tmp_path, by_clas
     assert dataset.caption_ids[:3] == ("0.png#0", "0.png#1", "1.png#0")
     with pytest.raises(DataError, match="toy/test: has no classes"):
         replace(dataset, classes=None).matching_class()
+
+
+def test_a_caption_can_match_its_image_alone_whatever_the_dataset_says(tmp_path):
+    dataset = toy(tmp_path)
+    alone = dataset.matching_class().matching_image()
+    assert alone.matches().dense().tolist() == dataset.matches().dense().tolist() == loop_matches(alone)
+    drawn = Aviary(train_species=4, train_images=2, pixels=16, captions_per_image=2).load("train")
+    assert drawn.matching_image().matches().dense().tolist() == [
+        [image == owner for image in range(len(drawn.images))] for owner in drawn.caption_image.tolist()
+    ]
+    assert drawn.matching_image().writer is None
 
 
 @pytest.mark.parametrize("by_class", [False, True])

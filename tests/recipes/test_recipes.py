@@ -23,6 +23,8 @@ BASES = {
     "aviary-tiny": "aviary",
     "clip-heads": "own",
     "coco": "cub",
+    "cub-captions": "cub-effnet",
+    "cub-captions-finetune": "cub-effnet-finetune",
     "cub-effnet": "cub",
     "cub-effnet-finetune": "cub-effnet",
     "cub-effnet-overlap": "cub-effnet",
@@ -63,6 +65,10 @@ def test_in_what_two_of_them_differ():
     keys = set(difference(get("cub-effnet-finetune"), get("cub-effnet")))
     others = {key for key in keys if not key.startswith(("phases.1.", "image."))}
     assert others == {"name", "augment.size", "augment.views"}
+    words_and_minilm = {"name", "augment.caption_views", "caption.kind"} | {f"caption.parts.{n}.kind" for n in (0, 1)}
+    assert set(difference(get("cub-captions"), get("cub-effnet"))) == words_and_minilm
+    tuned = {"phases.1.text_tower", "phases.1.text_tower_factor"}
+    assert set(difference(get("cub-captions-finetune"), get("cub-effnet-finetune"))) == words_and_minilm | tuned
 
 
 @pytest.mark.parametrize(
@@ -111,6 +117,12 @@ def test_the_defaults_are_those_of_cub_rounded_and_other_dimensions_have_their_o
     assert weights["kl"] == pytest.approx(4 * 1e-3 * get("aviary").dim / 4, rel=0.02), "four times what β is there"
 
 
+def read_by_a_small_tower(folder):
+    """A caption backbone in place of MiniLM, as JSON."""
+    tiny.saved(tiny.bert, folder, words=True)
+    return json.dumps({"kind": "hub", "source": str(folder), "pool": "mean"})
+
+
 @everywhere
 def test_a_recipe_builds_its_model(name, tmp_path):
     recipe = get(name)
@@ -118,6 +130,8 @@ def test_a_recipe_builds_its_model(name, tmp_path):
         tiny.saved(tiny.clip, tmp_path, words=True)
         sources = [f"{side}.source={tmp_path}" for side in ("image", "caption")]
         recipe = recipe.changed([*sources, "augment.size=16", "dim=8"])
+    if "minilm" in str(recipe.caption.params):
+        recipe = recipe.changed([f"caption.parts.1={read_by_a_small_tower(tmp_path)}"])
     if recipe.image.kind.startswith("resnet"):
         recipe = recipe.changed(["image.weights=null"])
     vocab = Vocab.build(["a red bird"])
@@ -253,3 +267,23 @@ def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
     assert len(losses(tmp_path / "run")) >= 2
     assert all(map(math.isfinite, losses(tmp_path / "run")))
     assert any("val/t2i/r_precision" in record for record in logged(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["cub-captions", "cub-captions-finetune"])
+def test_recipes_with_a_sentence_encoder_train_on_real_photographs(name, tmp_path):
+    """All phases and both caches, with ten captions of an image together; a small tower in place of MiniLM."""
+    root = small_cub(tmp_path / "cub", real("cub"), captions=10)
+    short = [
+        f"phases.{number}.{change}"
+        for number in range(len(get(name).phases))
+        for change in ("epochs=1", "warmup_steps=1")
+    ]
+    together = ["sampling.captions_per_image=4", "sampling.matches=image", "method.positives=matches"]
+    tower = f"caption.parts.1={read_by_a_small_tower(tmp_path / 'bert')}"
+    views = ["dim=32", "augment.views=1", "augment.caption_views=2"]
+    small = ['image={"kind": "efficientnet-lite"}', "augment.size=64"]
+    recipe = get(name).changed([tower, *small, *views, *together, *short])
+    model = train(recipe, tmp_path / "run", data_root=root, workers=0)
+    assert all(map(math.isfinite, losses(tmp_path / "run")))
+    assert any("val/t2i/r_precision" in record for record in logged(tmp_path / "run"))
+    assert len(model.encode_captions(["a small brown bird"])) == 1

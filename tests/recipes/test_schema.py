@@ -31,6 +31,10 @@ def test_a_recipe_cannot_be_changed_in_place():
         ("augment.resize=16", lambda r: r.augment.resize == 16),
         ("phases.0.words=frozen", lambda r: r.phases[0].words == "frozen"),
         ("caption.hidden=6", lambda r: r.caption.params == {"hidden": 6}),
+        ("phases.1.text_tower=2", lambda r: r.phases[1].text_tower == 2),
+        ("phases.1.text_tower=all", lambda r: r.phases[1].text_tower == "all"),
+        ("phases.1.text_tower_factor=0.01", lambda r: r.phases[1].text_tower_factor == 0.01),
+        ("augment.caption_views=4", lambda r: r.augment.caption_views == 4),
     ],
 )
 def test_one_key_is_set(assignment, reads):
@@ -51,6 +55,11 @@ def test_one_key_is_set(assignment, reads):
         ("dim=-1", "dim"),
         ("phases.0.words=held", "phases.0.words: .*'frozen' or 'trained'"),
         ("caption.hidden=7", "hidden: must be even"),
+        ("phases.0.text_tower=-1", "phases.0.text_tower"),
+        ("augment.caption_views=0", "augment.caption_views"),
+        ("sampling.captions_per_image=2", "sampling.captions_per_image: needs .*sampling.afresh=false, got 2"),
+        ("sampling.matches=image", "sampling.matches: needs .*sampling.afresh=false"),
+        ("sampling.matches=class", "sampling.matches: .*'dataset' or 'image'"),
         ("seed.deep=1", "plain value"),
         ("seed", "key=value"),
         ("sampling.batch_size=many", "sampling.batch_size"),
@@ -112,3 +121,11 @@ def test_another_kind_of_method_trains(tmp_path):
     changed = TINY.changed(["method.kl_weight=0.1", "method.kind=infonce"])
     assert changed.method == part("infonce")
     train(changed.changed(["phases.0.epochs=1", "phases.1.epochs=1"]), tmp_path, workers=0)
+
+
+def test_several_captions_of_an_image_stand_in_batches_of_pairs():
+    stays = recipes.get("cub-effnet")
+    changed = stays.changed(["sampling.captions_per_image=4", "sampling.matches=image"])
+    assert (changed.sampling.captions_per_image, changed.sampling.matches) == (4, "image")
+    with pytest.raises(ConfigError, match=r"captions_per_image: above 1 needs sampling\.kind=pairs, got 4"):
+        recipes.get("cub").changed(["sampling.captions_per_image=4"])

@@ -10,8 +10,9 @@ from pcme.data.loading import features
 from pcme.errors import ConfigError
 from pcme.recipes.schema import Phase
 from pcme.training import Reporter, train
-from pcme.training.phases import set_mode, trained_groups
+from pcme.training.phases import set_mode, towers_are_frozen, trained_groups
 from tests.models import build
+from tests.nn import tiny
 from tests.training.trained import SHORT, TINY, Notes, same_run, train_cut, weights
 
 
@@ -62,6 +63,35 @@ def test_a_phase_may_say_of_its_own_whether_word_vectors_learn(model, says, trai
     factors = factors_of(model, phase(words=says), words=train)
     assert ("captions.words.words.weight" in factors) == learns
     assert "captions.words.gru.weight_ih" in factors
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """A model whose captions are read by word vectors and by a small text tower of two layers."""
+    folder = tmp_path_factory.mktemp("bert")
+    tiny.saved(tiny.bert, folder, words=True)
+    parts = [{"kind": "gru"}, {"kind": "hub", "source": str(folder)}]
+    return build("aviary-tiny", f"caption={json.dumps({'kind': 'joined', 'parts': parts})}")
+
+
+LAYERS = ("embeddings.", "encoder.layer.0.", "encoder.layer.1.", "pooler.")
+
+
+@pytest.mark.parametrize(("learns", "frozen"), [(None, 4), ("frozen", 4), (1, 2), (2, 1), (3, 0), (9, 0), ("all", 0)])
+def test_the_last_layers_of_a_text_tower_learn_at_a_rate_of_their_own(reader, learns, frozen):
+    """What stands above the layers, here a layer for pooling, goes with the last one."""
+    chosen = phase(text_tower=learns, text_tower_factor=0.01, sigma_factor=0.5)
+    factors = factors_of(reader, chosen)
+    tower = "captions.words.parts.1.tower."
+    for number, layer in enumerate(LAYERS):
+        found = {factor for name, factor in factors.items() if name.startswith(tower + layer)}
+        assert found == (set() if number < frozen else {0.01})
+    others = {name: factor for name, factor in factors.items() if not name.startswith(tower)}
+    assert others["captions.words.parts.0.words.weight"] == 1.0
+    assert set(others.values()) == {0.5, 1.0}
+    assert towers_are_frozen(reader, chosen) == (frozen == 4)
+    set_mode(reader, chosen)
+    assert not any(part.training for part in reader.captions.words.parts[1].tower.modules())
 
 
 class WordVectors(Reporter):

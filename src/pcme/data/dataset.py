@@ -146,6 +146,11 @@ class CaptionDataset:
         facts = np.asarray(self.classes.values, np.int64)[:, None]
         return replace(self, facts=facts, said=facts[self.caption_image], writer=None)
 
+    def matching_image(self) -> "CaptionDataset":
+        """The same dataset, in which a caption matches the image it was written for. Paper: §4.1 (COCO)."""
+        facts = np.arange(len(self.images), dtype=np.int64)[:, None]
+        return replace(self, facts=facts, said=facts[self.caption_image], writer=None)
+
     @property
     def where(self) -> str:
         """The dataset and the split, as in "cub/test"."""

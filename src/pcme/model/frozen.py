@@ -1,7 +1,7 @@
-"""The output of a model's frozen backbone for a dataset's images, computed once and cached in `$PCME_CACHE`.
+"""The output of a model's frozen networks for images and captions, computed once and cached in `$PCME_CACHE`.
 
-A frozen backbone is cached as a whole: its features. Of a backbone whose last blocks learn, the maps below them are
-cached.
+A frozen image backbone is cached as a whole: its features. Of one whose last blocks learn, the maps below them are
+cached. A frozen text tower is cached as a whole: the last hidden states of its tokens.
 """
 
 import os
@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from pcme.core.progress import Progress, silent
 from pcme.data.dataset import CaptionDataset
 from pcme.data.images.transforms import ImageTransform
+from pcme.data.loading.caption_states import CaptionStates, Encoder
 from pcme.data.loading.features import FeatureCache, Stage, digest_of_module
 from pcme.data.problems import Problems
+from pcme.data.text.tokens import Tokens
 from pcme.model.model import Model
-from pcme.nn.backbone import ImageNetwork
+from pcme.nn.backbone import ImageNetwork, TextTower
 
 
 def cache_folder() -> Path:
@@ -56,6 +58,29 @@ def cached_features(
         cache_folder() / "features", dataset, transform, stages, view=view, workers=workers, problems=problems,
         progress=progress,
     )[-1]  # fmt: skip
+
+
+def cached_states(
+    model: Model, sentences: Sequence[Sequence[str]], *, progress: Progress = silent
+) -> list[CaptionStates]:
+    """What each text tower of the caption network makes of captions given as words.
+
+    The model is left in evaluation mode.
+    """
+    network, tokens = model.captions.words.eval(), model.tokeniser.encode_batch(sentences)
+    return [
+        CaptionStates.open_or_compute(
+            cache_folder() / "captions",
+            own,
+            Encoder(digest_of_module(tower), tower.features, partial(_states, model, tower)),
+            progress=progress,
+        )
+        for tower, own in zip(network.towers(), network.tower_inputs(tokens), strict=True)
+    ]
+
+
+def _states(model: Model, tower: TextTower, tokens: Tokens) -> Float[Tensor, "b l d"]:
+    return tower.states(tokens.ids.to(model.device), tokens.lengths)
 
 
 def _from_pixels(model: Model, top: int, pixels: UInt8[Tensor, "b 3 h w"]) -> Float[Tensor, "b ..."]:

@@ -1,6 +1,7 @@
 """Model: the two towers, the vocabulary and the objective; the result of `pcme.load`."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -34,6 +35,8 @@ from pcme.scores.base import Score
 
 Precision = Callable[[], AbstractContextManager[object]]
 """A `with` block for the backbones, such as torch's autocast."""
+WORD_VECTORS = re.compile(r"captions\.words\.(parts\.\d+\.)?words\.weight")
+"""Their name among the weights, alone or in a joined backbone; a model whose captions are vectors has none."""
 
 
 class Model(nn.Module):
@@ -68,7 +71,7 @@ class Model(nn.Module):
         self.images = ImageTower(network, options, generator=build("image heads").generator)
         self.captions = CaptionTower(words, options, generator=build("caption heads").generator)
         self.objective = self.method.objective()
-        self.tokeniser: Tokeniser = words.tokeniser() or vocab
+        self.tokeniser: Tokeniser = words.tokeniser(vocab)
         self.origin: origin.Origin | None = None
 
     @property
@@ -178,10 +181,11 @@ class Model(nn.Module):
             return self.images(features)  # type: ignore[no-any-return]
 
     def embed_tokens(self, tokens: Tokens, *, precision: Precision = nullcontext) -> Embedding:
-        """The embeddings of captions given as ids."""
+        """The embeddings of captions given as ids, and as states of the text towers where they are known."""
         ids = tokens.ids.to(self.device, non_blocking=True)
+        states = [each.to(self.device, non_blocking=True) for each in tokens.states]
         with precision():
-            features: Features = self.captions.words(ids, tokens.lengths)
+            features: Features = self.captions.words(ids, tokens.lengths, *([states] if states else []))
         return self.captions.heads(features.float())  # type: ignore[no-any-return]
 
     def embed_caption_vectors(
@@ -248,7 +252,7 @@ def load(source: str | Path, *, device: DeviceLike = AUTO) -> Model:
 def _assemble(root: Path, recipe: Recipe, file: str, came_from: origin.Origin | None) -> Model:
     """The model of a recipe with the vocabulary and the weights of a folder."""
     weights = folder.read_weights(root / file)
-    words = weights.get("captions.words.words.weight")  # none in a model whose captions are vectors
+    words = next((weights[name] for name in weights if WORD_VECTORS.fullmatch(name)), None)
     vocab = folder.read_vocab(root, None if words is None else len(words))
     try:
         shape = (len(vocab), recipe.words.dim) if words is None else words.shape

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
@@ -16,9 +16,11 @@ from torch import Tensor, nn
 
 from pcme.core.checks import require
 from pcme.core.registry import Registry
-from pcme.data.text.tokens import Tokeniser
+from pcme.data.text.tokens import Tokeniser, Tokens, Vocab
 
 N = TypeVar("N", bound=nn.Module)
+States = Sequence[Float[Tensor, "b _ _"]]
+"""Last hidden states of captions, one entry per text tower of a network; none where the towers run."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +93,57 @@ class CaptionNetwork(_Network, ABC):
     projected: bool
 
     @abstractmethod
-    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Features:
+    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, "b ..."] | None = None) -> Features:
         """The features of captions, of which so many sites are there; without lengths, all are.
 
-        Lengths stay on the CPU, where a network can look at them without waiting for the device.
+        Lengths stay on the CPU, where a network can look at them without waiting for the device. A network with
+        `towers` also takes their states as a third argument, where these were computed before.
         """
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
         """The word vectors, which words.train = false freezes; none in a network without words."""
         return ()
 
-    def frozen(self) -> Sequence[nn.Module]:
-        """The parts that no phase trains: weights from elsewhere that stay as they are."""
+    def towers(self) -> "Sequence[TextTower]":
+        """The text towers in it, which learn only where a phase, or their own backbone, says so."""
         return ()
 
-    def tokeniser(self) -> Tokeniser | None:
-        """The network's own tokeniser; None for those that take the model's vocabulary."""
-        return None
+    def tower_inputs(self, tokens: Tokens) -> Sequence[Tokens]:
+        """What each of `towers` reads of a batch of captions."""
+        return ()
+
+    def frozen(self) -> Sequence[nn.Module]:
+        """The parts that no phase trains unless it says so: weights from elsewhere that stay as they are."""
+        return ()
+
+    def tokeniser(self, vocab: Vocab) -> Tokeniser:
+        """What turns captions into the network's ids: the model's vocabulary, unless it has one of its own."""
+        return vocab
+
+
+class TextTower(CaptionNetwork, ABC):
+    """A caption network that was trained elsewhere, whose last blocks a phase may train.
+
+    It is `cacheable` if a caption's features follow from the tower's last hidden states, its tokens' alone.
+    """
+
+    cacheable: bool
+
+    @abstractmethod
+    def blocks(self) -> Sequence[nn.Module]:
+        """The tower's parts from input to output; "the last two" are the last two of them."""
+
+    @abstractmethod
+    def states(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "b m d"]:
+        """The last hidden states of captions, to be computed once and given to `forward`."""
+
+    def towers(self) -> "Sequence[TextTower]":
+        """Itself."""
+        return (self,)
+
+    def tower_inputs(self, tokens: Tokens) -> Sequence[Tokens]:
+        """All of them."""
+        return (tokens,)
 
 
 def present(inputs: Shaped[Tensor, "b s ..."], lengths: Int64[Tensor, " b"]) -> Bool[Tensor, "b s"]:
@@ -191,3 +227,10 @@ class Given:
 
 image_backbones: Registry[Backbone[ImageNetwork]] = Registry("image backbone", "pcme.nn.images")
 caption_backbones: Registry[Backbone[CaptionNetwork]] = Registry("caption backbone", "pcme.nn.captions")
+
+
+def require_parts(parts: Sequence[Mapping[str, Any]], example: str) -> None:
+    """Refuse parts of a joined backbone that are no list of two or more backbones."""
+    listed = isinstance(parts, (list, tuple)) and len(parts) > 1
+    valid = listed and all(isinstance(part, Mapping) and "kind" in part for part in parts)
+    require("parts", valid, f'two or more backbones, as [{{"kind": "{example}"}}, ...]', f"{parts!r:.80}")

@@ -57,6 +57,6 @@ class CaptionTower(nn.Module):
         self.words = words
         self.heads = Heads(HeadSizes(words.features, words.pooled, not words.projected), options, generator)
 
-    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, " b"] | None = None) -> Embedding:
+    def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, "b ..."] | None = None) -> Embedding:
         """The embeddings of a batch of captions."""
         return self.heads(self.words(inputs, lengths))  # type: ignore[no-any-return]

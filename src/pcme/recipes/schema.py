@@ -70,6 +70,9 @@ class Augment(_Frozen):
     views: int | None = Field(default=None, ge=1)
     """Draws of an image's augmentation that are made once and used in turn, so that the features
     of a frozen backbone can be cached; None: drawn afresh at every step."""
+    caption_views: int | None = Field(default=None, ge=1)
+    """Draws of a caption's augmentation, made once and used in turn, so that what frozen text towers
+    make of them can be cached; None: drawn afresh, and the towers run, at every step."""
 
     @field_validator("resize")
     @classmethod
@@ -90,6 +93,19 @@ class Sampling(_Frozen):
     """Random classes per batch of "one-per-class"; None: all of them."""
     afresh: bool = False
     """New captions at every step, where the dataset can write them."""
+    captions_per_image: int = Field(default=1, ge=1)
+    """Captions of an image that stand together in a batch of "pairs", in a row each."""
+    matches: Literal["dataset", "image"] = "dataset"
+    """What is true of an image in training: what the dataset says, or its own captions alone."""
+
+    @field_validator("captions_per_image", "matches")
+    @classmethod
+    def _fits_the_others(cls, value: Any, info: Any) -> Any:  # noqa: ANN401 - pydantic's
+        if info.data.get("afresh") and value not in (1, "dataset"):
+            raise PydanticCustomError("afresh", "needs the dataset's captions, so sampling.afresh=false")
+        if info.field_name == "captions_per_image" and value > 1 and info.data.get("kind", "pairs") != "pairs":
+            raise PydanticCustomError("kind", "above 1 needs sampling.kind=pairs")
+        return value
 
 
 class Phase(_Frozen):
@@ -108,6 +124,11 @@ class Phase(_Frozen):
     """Factors on the learning rate, of the backbone and of the sigma heads."""
     words: Literal["frozen", "trained"] | None = None
     """What happens to the word vectors; None: what `words.train` says of all phases."""
+    text_tower: Literal["frozen", "all"] | Annotated[int, Field(ge=1)] | None = None
+    """The part of a text tower that is trained, as of the image backbone: none, all, or so many of
+    its last layers; None: what the caption backbone says of all phases."""
+    text_tower_factor: float = Field(default=1.0, gt=0)
+    """A factor on the learning rate of the text tower, which wants a smaller one than heads do."""
     weight_decay: float = Field(default=0.0, ge=0)
     clip: float = Field(default=2.0, gt=0)
 

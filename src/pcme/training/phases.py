@@ -3,7 +3,8 @@
 Neither weights nor BatchNorm statistics of a frozen part move. Paper: §C.2.
 """
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from torch import nn
 
@@ -29,9 +30,11 @@ def trained_groups(model: Model, probe: nn.Linear | None, phase: Phase, *, words
             module.requires_grad_(False)
         for vectors in model.captions.words.word_vectors():
             vectors.requires_grad_(words if phase.words is None else phase.words == "trained")
+        in_towers = {id(p) for tower in model.captions.words.towers() for p in tower.parameters()}
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                groups.setdefault(_factor(name, phase), []).append(parameter)
+                factor = _factor(name, phase, in_tower=id(parameter) in in_towers)
+                groups.setdefault(factor, []).append(parameter)
     if not groups:
         raise ConfigError(
             'nothing of the model learns: with means="given" and frozen backbones σ does, and the method '
@@ -54,18 +57,34 @@ def learning_blocks(phase: Phase) -> int:
     return phase.backbone if isinstance(phase.backbone, int) else 0
 
 
+def towers_are_frozen(model: Model, phase: Phase) -> bool:
+    """Whether nothing of the text towers learns, of which there may be none."""
+    towers = model.captions.words.towers()
+    return all(tower.frozen() if phase.text_tower is None else phase.text_tower == "frozen" for tower in towers)
+
+
 def _frozen(model: Model, phase: Phase) -> list[nn.Module]:
-    """The frozen part of the image backbone, and the parts of a caption network that never learn."""
-    network, never = model.images.network, list(model.captions.words.frozen())
-    if phase.backbone == "frozen":
-        return [network, *never]
-    if phase.backbone == "all":
-        return never
-    blocks = list(network.blocks())
-    return [*blocks[: max(0, len(blocks) - phase.backbone)], *never]
+    """The frozen parts of the image backbone and of the text towers, and what else a caption network holds."""
+    network, captions = model.images.network, model.captions.words
+    images = _held(network, network.blocks, phase.backbone)
+    if phase.text_tower is None:
+        return [*images, *captions.frozen()]
+    return [*images, *(part for tower in captions.towers() for part in _held(tower, tower.blocks, phase.text_tower))]
 
 
-def _factor(name: str, phase: Phase) -> float:
+def _held(
+    whole: nn.Module, blocks: Callable[[], Sequence[nn.Module]], learning: Literal["frozen", "all"] | int
+) -> Sequence[nn.Module]:
+    """The part of a network that does not learn: all of it, nothing, or all but so many of its last blocks."""
+    if isinstance(learning, str):
+        return [whole] if learning == "frozen" else []
+    parts = blocks()
+    return parts[: max(0, len(parts) - learning)]
+
+
+def _factor(name: str, phase: Phase, *, in_tower: bool) -> float:
     if name.startswith("images.network."):
         return phase.backbone_factor
+    if in_tower:
+        return phase.text_tower_factor
     return phase.sigma_factor if ".heads.sigma." in name else 1.0

@@ -31,6 +31,7 @@ from pcme.training.average import ExponentialAverage
 from pcme.training.phases import learning_blocks
 from pcme.training.precision import Precision
 from pcme.training.runs import Reporter, Run
+from pcme.training.text_towers import caption_states, require_towers
 
 
 def prepare_run(
@@ -49,12 +50,15 @@ def prepare_run(
         held_out = dataset.load(recipe.validation.split, problems)
     else:
         train_set, held_out = train_set.divided(recipe.validation.share)
+    if recipe.sampling.matches == "image":
+        train_set = train_set.matching_image()
     _require_contrasts(train_set, recipe)
     train_set = replace(train_set, images=CachedImages(train_set.images))
     val_set = _validation_set(held_out, recipe)
     _require_fitting_vectors(recipe, train_set)
     vocab = Vocab.build(train_set.captions, recipe.words.min_count)
     model = Model(recipe, vocab, _word_vectors(recipe, vocab, reporter)).move(device)
+    require_towers(recipe, model)
     precision = Precision(recipe.precision, model.device)
     average = ExponentialAverage(model, recipe.average) if recipe.average else None
     probe = _probe(recipe, model, train_set)
@@ -91,6 +95,7 @@ def loader(run: Run) -> Loader:
         word_erasing=augment.word_erasing,
         workers=run.workers,
         features=_features(run, transform) if stored is None else [stored],
+        states=caption_states(run),
         problems=run.problems,
         pinned=run.model.device.type == "cuda",
     )

@@ -104,7 +104,14 @@ class Run:
         sampling, seed = self.recipe.sampling, self.recipe.seed
         if sampling.kind == "pairs":
             size = min(sampling.batch_size, len(self.train_set.images))
-            return ShuffledPairs(self.train_set, size, seed=seed, afresh=sampling.afresh, drop_last=True)
+            return ShuffledPairs(
+                self.train_set,
+                size,
+                seed=seed,
+                afresh=sampling.afresh,
+                drop_last=True,
+                captions_per_image=sampling.captions_per_image,
+            )
         classes = sampling.classes_per_batch
         return OnePerClass(self.train_set, seed=seed, classes_per_batch=classes, afresh=sampling.afresh)
 

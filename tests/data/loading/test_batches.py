@@ -10,6 +10,7 @@ from pcme.data.aviary.parsing import tokens
 from pcme.data.images.transforms import ImageTransform
 from pcme.data.loading.batches import Loader, image_batches
 from pcme.data.loading.samplers import ShuffledPairs
+from pcme.data.text.perturbation import WordAugmentation
 from pcme.data.text.tokens import Vocab, tokenise
 from pcme.errors import DataError
 from pcme.retrieval.labels import UNSAID
@@ -204,3 +205,37 @@ def test_image_batches_are_all_usable_images_in_order(tmp_path, workers, start):
         for index, row in zip(part, pixels, strict=True):
             assert torch.equal(row, SMALL(data.images.load(int(index)), None))
     assert problems.counts == {"image-empty": 3}
+
+
+class States:
+    """Of a view and a tower: as many rows as the view's words, and an end."""
+
+    def __init__(self, view, width, words):
+        self.view, self.width, self.words = view, width, words
+
+    def row(self, index):
+        return torch.full((len(self.words(self.view, index)) + 1, self.width), float(10 * index + self.view))
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_a_sample_takes_states_of_any_view_with_the_words_of_that_view(tmp_path, vocab, views):
+    data, augmentation = photos(tmp_path), WordAugmentation(drop=0.4)
+
+    def words(view, caption):
+        return augmentation.view(tokenise(data.captions[caption]), view, caption)
+
+    states = [[States(view, width, words) for width in (2, 5)] for view in range(views)]
+    batches, again = (list(loader(data, vocab, states=states, word_drop=0.4, workers=w).epoch(0)) for w in (0, 2))
+    seen = set()
+    for batch, other in zip(batches, again, strict=True):
+        assert batch.words == other.words
+        for width, found, same in zip((2, 5), batch.tokens.states, other.tokens.states, strict=True):
+            assert torch.equal(found, same)
+            assert found.shape == (len(batch), max(map(len, batch.words)) + 1, width)
+            for row, caption in enumerate(batch.caption_index.tolist()):
+                view, length = int(found[row, 0, 0]) - 10 * caption, len(batch.words[row]) + 1
+                assert batch.words[row] == tuple(words(view, caption))
+                assert (found[row, :length] == 10 * caption + view).all()
+                assert not found[row, length:].any()
+                seen.add(view)
+    assert seen == set(range(views))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pcme.core.random import numpy_stream
 from pcme.data.aviary.dataset import Writer
 from pcme.data.dataset import CaptionDataset, NamedValues
 from pcme.data.loading.samplers import AFRESH, OnePerClass, ShuffledPairs
@@ -58,6 +59,8 @@ def test_new_captions_are_asked_for_once_an_image():
     [
         (ShuffledPairs, {"batch_size": 0}, ConfigError, "batch_size: must be from 1 to 45"),
         (ShuffledPairs, {"batch_size": 46}, ConfigError, "batch_size: must be from 1 to 45"),
+        (ShuffledPairs, {"batch_size": 8, "captions_per_image": 0}, ConfigError, "captions_per_image: must be from 1"),
+        (ShuffledPairs, {"batch_size": 8, "captions_per_image": 5}, ConfigError, "half of a batch of 8.*got 5"),
         (ShuffledPairs, {"batch_size": 4, "afresh": True}, ConfigError, "cannot write new captions"),
         (OnePerClass, {"afresh": True}, ConfigError, "cannot write new captions"),
         (OnePerClass, {"classes_per_batch": 0}, ConfigError, "classes_per_batch: must be from 1 to 3"),
@@ -102,3 +105,39 @@ def test_a_class_uses_all_its_pairs_before_any_again():
         counts = Counter(pairs[classes == label, 1].tolist())
         assert max(counts.values()) - min(counts.get(c, 0) for c in counts) <= 1
         assert len(counts) == min(size, 15)
+
+
+def gathered(owners, together):
+    """By a loop: each item goes to the latest group of its owner, or opens one where that is full."""
+    groups, latest = [], {}
+    for position, owner in enumerate(owners):
+        if owner not in latest or len(latest[owner]) == together:
+            latest[owner] = []
+            groups.append(latest[owner])
+        latest[owner].append(position)
+    return [position for group in groups for position in group]
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 10])
+def test_captions_of_an_image_follow_each_other_in_the_order_they_are_drawn_in(together):
+    """And one at a time is the order of before."""
+    data = dataset(per_image=5)
+    pairs = np.concatenate(ShuffledPairs(data, 20, seed=0, captions_per_image=together).epoch(2)).tolist()
+    order = numpy_stream(0, "pairs", 2).permutation(45)
+    owners = data.caption_image[order].tolist()
+    expected = [int(order[position]) for position in gathered(owners, together)]
+    assert [caption for _, caption in pairs] == expected
+    assert sorted(expected) == list(range(45))
+    assert expected != order.tolist() or together == 1
+
+
+def test_a_batch_has_as_many_captions_of_each_of_its_images_as_asked_for():
+    data = dataset(sizes=(4, 2, 2), per_image=6)
+    sampler = ShuffledPairs(data, 12, seed=0, captions_per_image=3, drop_last=True)
+    batches = sampler.epoch(0)
+    assert len(batches) == len(sampler) == 4
+    for batch in batches:
+        assert all(count % 3 == 0 for count in Counter(batch[:, 0].tolist()).values())
+        assert np.array_equal(data.caption_image[batch[:, 1]], batch[:, 0])
+    assert len(set(captions(batches))) == 48
+    assert len({tuple(sorted(set(batch[:, 0].tolist()))) for batch in batches}) > 1

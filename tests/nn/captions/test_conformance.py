@@ -10,8 +10,8 @@ from pcme.nn.towers import CaptionTower
 from tests.helpers import generator
 
 PARAMS = {"precomputed": {"features": 7}}
-# A tower of transformers has a tokeniser and weights of its own: see test_hub.py.
-everywhere = pytest.mark.parametrize("name", [n for n in captions.names() if n != "hub"])
+# Towers of transformers have tokenisers and weights of their own: test_hub.py, test_minilm.py, test_joined.py.
+everywhere = pytest.mark.parametrize("name", [n for n in captions.names() if n not in ("hub", "minilm", "joined")])
 LENGTHS = torch.tensor([3, 5, 1, 2])
 
 

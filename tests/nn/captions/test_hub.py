@@ -4,16 +4,18 @@ import pytest
 import torch
 import transformers
 
+from pcme.data.text.tokens import Vocab
 from pcme.errors import DataError, FormatError
 from tests.nn import tiny
 
 build = partial(tiny.built, "caption")
 every_tower = pytest.mark.parametrize("make", tiny.CAPTION_TOWERS, ids=tiny.name)
 SENTENCES = ["a red bird", "a blue bird with a long bill .", "bird"]
+NO_WORDS = Vocab((), ())
 
 
 def encoded(network, sentences):
-    tokens = network.tokeniser()
+    tokens = network.tokeniser(NO_WORDS)
     return tokens.encode_batch([tokens.split(sentence) for sentence in sentences])
 
 
@@ -58,7 +60,7 @@ def test_long_empty_and_unknown_captions_are_embedded(tmp_path, make):
 
 def test_a_word_that_was_erased_is_the_tokenisers_unknown(tmp_path):
     tiny.saved(tiny.bert, tmp_path, words=True)
-    subwords = build(tmp_path).tokeniser()
+    subwords = build(tmp_path).tokeniser(NO_WORDS)
     assert subwords.encode_batch([["a", "<unk>"]]).ids.tolist() == [[1, 4, 3, 2]]
     subwords.unknown = None  # CLIP's tokeniser takes its end mark for it
     assert subwords.encode_batch([["a", "<unk>"]]).ids.tolist() == [[1, 4, 2]]
@@ -72,7 +74,7 @@ def test_clips_own_kind_of_tokeniser(tmp_path):
     tokenizer = transformers.CLIPTokenizer(vocab=ids | pairs, merges=[("b", "c</w>")])
     tokenizer.model_max_length = 9
     tokenizer.save_pretrained(tmp_path)
-    subwords = build(tmp_path).tokeniser()
+    subwords = build(tmp_path).tokeniser(NO_WORDS)
     assert subwords.unknown is None
     words = subwords.split("A bc!")
     assert subwords.encode_batch([[*words, "<unk>"]]).ids.tolist() == [[1, 3, 6, 10, 2]]
@@ -107,6 +109,47 @@ def test_a_tower_is_held_unless_it_is_to_be_trained(tmp_path):
     network = build(tmp_path)
     assert list(network.frozen()) == [network.tower]
     assert list(build(tmp_path, train=True).frozen()) == []
+
+
+def test_a_learning_tower_drops_nothing_out_and_draws_from_no_hidden_stream(tmp_path):
+    """Its config asks for a tenth; a run that is resumed would draw other parts."""
+    tiny.saved(tiny.bert, tmp_path, words=True)
+    network = build(tmp_path, train=True).train()
+    assert network.tower.config.hidden_dropout_prob == 0.1
+    assert network.training
+    tokens, state = encoded(network, SENTENCES), torch.random.get_rng_state()
+    first, second = (network(tokens.ids, tokens.lengths).pooled for _ in range(2))
+    assert torch.equal(first, second)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert first.requires_grad
+
+
+def test_a_towers_blocks_are_the_embeddings_and_its_layers(tmp_path):
+    tiny.saved(tiny.bert, tmp_path, words=True)
+    network = build(tmp_path)
+    embeddings, lower, upper = network.blocks()
+    assert network.towers() == (network,)
+    assert list(embeddings) == [network.tower.embeddings]
+    assert lower is network.tower.encoder.layer[0]
+    assert list(upper) == [network.tower.encoder.layer[1], network.tower.pooler]
+
+
+@pytest.mark.parametrize(
+    ("make", "pool", "cacheable"),
+    [(tiny.bert, "auto", True), (tiny.bert, "pooler", False), (tiny.clip, "auto", False), (tiny.siglip, "mean", False)],
+)
+@torch.no_grad()
+def test_features_that_follow_from_the_tokens_states_are_said_to_be_cacheable(tmp_path, make, pool, cacheable):
+    """SigLIP's padding is not among the tokens, and pooled vectors are not the mean of states."""
+    tiny.saved(make, tmp_path, words=True)
+    network = build(tmp_path, pool=pool)
+    assert network.cacheable == cacheable
+    tokens = encoded(network, SENTENCES)
+    states = network.states(tokens.ids, tokens.lengths)
+    assert torch.equal(states, network(tokens.ids, tokens.lengths).local)
+    if cacheable:
+        cut = [states[:, : tokens.ids.shape[1]]]
+        assert torch.equal(network(tokens.ids, tokens.lengths, cut).pooled, network(tokens.ids, tokens.lengths).pooled)
 
 
 def test_a_tokeniser_is_needed_and_must_be_the_towers(tmp_path):

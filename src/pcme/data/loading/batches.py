@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Int64, Shaped, UInt8
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pcme.core.random import numpy_stream
 from pcme.data.dataset import CaptionDataset
@@ -21,7 +22,7 @@ from pcme.data.loading.prefetch import ordered
 from pcme.data.loading.samplers import AFRESH, Pairs, Sampler
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
-from pcme.data.text.perturbation import drop_words, erase_words
+from pcme.data.text.perturbation import WordAugmentation
 from pcme.data.text.tokens import Tokeniser, Tokens, Vocab, tokenise
 from pcme.retrieval.labels import UNSAID
 
@@ -32,6 +33,15 @@ class FeatureRows(Protocol):
 
     def row(self, index: int) -> Tensor | None:
         """The features [s,d] of an image; None when the image could not be used."""
+        ...
+
+
+@runtime_checkable
+class StateRows(Protocol):
+    """What a text tower makes of one draw of every caption; `CaptionStates` is one."""
+
+    def row(self, index: int) -> Tensor:
+        """The states [l,d] of a caption's tokens."""
         ...
 
 
@@ -58,7 +68,8 @@ class Batch:
 
     def pinned(self) -> "Batch":
         """The same in memory that a GPU reads while the processor goes on."""
-        tokens = replace(self.tokens, ids=self.tokens.ids.pin_memory())
+        states = tuple(each.pin_memory() for each in self.tokens.states)
+        tokens = replace(self.tokens, ids=self.tokens.ids.pin_memory(), states=states)
         vectors = None if self.vectors is None else self.vectors.pin_memory()
         images, matches = self.images.pin_memory(), self.matches.pin_memory()
         return replace(self, images=images, tokens=tokens, matches=matches, vectors=vectors)
@@ -70,7 +81,8 @@ class Loader:
 
     Pairs whose image cannot be used are left out and reported to `problems`. `word_drop` is the ratio of the paper's
     caption dropping; `word_erasing` the share of captions of which any number of words becomes `<unk>`. `features`
-    replace the pixels: each holds one view of every image, and a sample takes any of them. Paper: §4.1, §C.2.
+    replace the pixels: each holds one view of every image, and a sample takes any of them. `states` hold what each text
+    tower makes of one view of every caption; the words are then those of the view. Paper: §4.1, §C.2.
     """
 
     dataset: CaptionDataset
@@ -82,6 +94,7 @@ class Loader:
     word_erasing: float = 0.0
     workers: int = 2
     features: Sequence[FeatureRows] = ()
+    states: Sequence[Sequence[StateRows]] = ()
     problems: Problems = field(default_factory=Problems)
     pinned: bool = False
 
@@ -103,12 +116,16 @@ class Loader:
             images, rows = _load(self.dataset.images, pairs[:, 0].tolist(), self.transform, streams, self.problems)
         if not rows:
             return None  # each of its images has been reported
-        words = [self._words(pairs[row], streams[row]) for row in rows]
+        drawn = [self._words(pairs[row], streams[row]) for row in rows]
+        words = [sentence for sentence, _ in drawn]
         image_index, caption_index = pairs[rows].T
+        tokens = self.tokeniser.encode_batch(words)
+        if self.states:
+            tokens = replace(tokens, states=self._state_rows(caption_index.tolist(), [view for _, view in drawn]))
         stored = self.dataset.caption_vectors
         batch = Batch(
             images,
-            self.tokeniser.encode_batch(words),
+            tokens,
             self._matches(pairs[rows], words),
             tuple(map(tuple, words)),
             image_index,
@@ -133,17 +150,26 @@ class Loader:
                 rows.append(row)
         return torch.stack(features) if features else torch.empty(0), rows
 
-    def _words(self, pair: Int64[np.ndarray, "2"], generator: np.random.Generator) -> list[str]:
+    def _words(self, pair: Int64[np.ndarray, "2"], generator: np.random.Generator) -> tuple[list[str], int]:
+        """The words of a pair's caption after augmentation, and the number of the view that they are of."""
         image, caption = pair.tolist()
         if caption == AFRESH:
             assert self.dataset.writer is not None, "checked by the sampler"
             text = self.dataset.writer.write(self.dataset.facts[image], generator)
         else:
             text = self.dataset.captions[caption]
-        words = self.tokeniser.split(text)
-        if self.word_erasing and generator.random() < self.word_erasing:
-            return erase_words(words, generator, generator.random())
-        return drop_words(words, generator, self.word_drop) if self.word_drop else words
+        words, augmentation = self.tokeniser.split(text), WordAugmentation(self.word_drop, self.word_erasing)
+        if not self.states:
+            return augmentation.apply(words, generator), 0
+        view = int(generator.integers(len(self.states))) if len(self.states) > 1 else 0
+        return augmentation.view(words, view, caption), view
+
+    def _state_rows(self, captions: Sequence[int], views: Sequence[int]) -> tuple[Float[Tensor, "b _ _"], ...]:
+        """The states of captions in these views by each text tower, padded to the longest."""
+        rows = [
+            [tower.row(caption) for tower in self.states[view]] for caption, view in zip(captions, views, strict=True)
+        ]
+        return tuple(pad_sequence(tower, batch_first=True) for tower in map(list, zip(*rows, strict=True)))
 
     def _matches(self, pairs: Pairs, words: Sequence[Sequence[str]]) -> Bool[Tensor, "b b"]:
         """Match the augmented captions with the images of the batch.

@@ -28,7 +28,7 @@ class Draft:
     def put(self, indices: Int64[np.ndarray, " b"], values: Float16[np.ndarray, "b ..."]) -> None:
         """Store the features of a batch."""
         if self.features is None:
-            self.features = _new_features(self.folder, (self.count, *values.shape[1:]))
+            self.features = new_features(self.folder, (self.count, *values.shape[1:]))
         self.features[indices] = values
         self.usable[indices] = True
         self.done = int(indices[-1]) + 1
@@ -51,7 +51,8 @@ class Draft:
         os.replace(self.folder, self.final)
 
 
-def _new_features(folder: Path, shape: tuple[int, ...]) -> np.memmap:
+def new_features(folder: Path, shape: tuple[int, ...]) -> np.memmap:
+    """An empty file of features, with room on the disk for all of them."""
     path = folder / "features.npy"
     features = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     if hasattr(os, "posix_fallocate"):

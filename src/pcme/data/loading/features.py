@@ -162,7 +162,7 @@ def _compute(
             with torch.no_grad():
                 values = stage.encode(values)
             if draft:
-                draft.put(indices, _half_precision(values, len(pixels)))
+                draft.put(indices, half_precision(values, len(pixels)))
         if number % SAVE_EVERY == 0:
             for draft in unfinished:
                 draft.note()
@@ -171,7 +171,8 @@ def _compute(
         draft.finish()
 
 
-def _half_precision(values: Float[Tensor, "b ..."], count: int) -> Float16[np.ndarray, "b ..."]:
+def half_precision(values: Float[Tensor, "b ..."], count: int) -> Float16[np.ndarray, "b ..."]:
+    """The features of so many items, as they are stored."""
     if values.ndim not in (3, 4) or len(values) != count:
         raise ShapeError(
             f"backbone: must give features [{count}, sites, d] or maps [{count}, c, h, w], got {tuple(values.shape)}."

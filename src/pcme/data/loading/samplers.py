@@ -39,8 +39,9 @@ class Sampler(ABC):
 class ShuffledPairs(Sampler):
     """Every caption once per epoch in random order, or every image once with a new caption.
 
-    Two captions of one image may meet in a batch; the batch's match matrix knows.
-    Paper: §C.2 (COCO).
+    Two captions of one image may meet in a batch; the batch's match matrix knows. With more `captions_per_image` they
+    meet on purpose: so many of an image's captions, as they come, follow each other; where a batch ends between them,
+    the others begin the next one. Paper: §C.2 (COCO).
     """
 
     dataset: CaptionDataset
@@ -48,10 +49,13 @@ class ShuffledPairs(Sampler):
     seed: int
     afresh: bool = False
     drop_last: bool = False
+    captions_per_image: int = 1
 
     def __post_init__(self) -> None:
-        count, size = len(self._pairs), self.batch_size
+        count, size, together = len(self._pairs), self.batch_size, self.captions_per_image
         require("batch_size", 1 <= size <= count, f"from 1 to {count}, the pairs of {self.dataset.where}", size)
+        rule = f"from 1 to half of a batch of {size}, for other images to differ from"
+        require("captions_per_image", together == 1 or 1 <= together <= size // 2, rule, together)
 
     @cached_property
     def _pairs(self) -> Pairs:
@@ -64,6 +68,7 @@ class ShuffledPairs(Sampler):
     def epoch(self, number: int) -> Sequence[Pairs]:
         """The batches of this epoch."""
         order = numpy_stream(self.seed, "pairs", number).permutation(len(self._pairs))
+        order = order[_gathered(self._pairs[order, 0], self.captions_per_image)]
         size = self.batch_size
         return [self._pairs[order[size * i : size * (i + 1)]] for i in range(len(self))]
 
@@ -136,3 +141,17 @@ def _cycled(items: np.ndarray, count: int, generator: np.random.Generator, width
     size = len(items) - len(items) % width
     rounds = [items[generator.permutation(len(items))[:size]] for _ in range(0, count, size)]
     return np.concatenate([*rounds, items[:0]])[:count]
+
+
+def _gathered(owners: Int64[np.ndarray, " n"], together: int) -> Int64[np.ndarray, " n"]:
+    """The order in which so many items of one owner follow each other, where the first of them stood.
+
+    >>> _gathered(np.array([7, 8, 7, 9, 7, 8]), 2)  # 7 7, 8 8, 9, 7
+    array([0, 2, 1, 5, 3, 4])
+    """
+    by_owner = np.argsort(owners, kind="stable")
+    _, starts, counts = np.unique(owners[by_owner], return_index=True, return_counts=True)
+    rank = np.arange(len(owners)) - np.repeat(starts, counts)  # which item of its owner
+    first = np.empty_like(by_owner)
+    first[by_owner] = by_owner[np.arange(len(owners)) - rank % together]
+    return np.argsort(first, kind="stable")

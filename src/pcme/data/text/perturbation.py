@@ -2,12 +2,44 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pcme.core.checks import require
+from pcme.core.random import numpy_stream
 from pcme.data.text.tokens import UNKNOWN
 from pcme.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class WordAugmentation:
+    """The augmentation of a training caption: any number of words erased, or else the paper's caption dropping.
+
+    `erasing` is the share of captions of which any number of words becomes `<unk>`, `drop` the ratio of dropping.
+    """
+
+    drop: float = 0.0
+    erasing: float = 0.0
+
+    def apply(self, words: Sequence[str], generator: np.random.Generator) -> list[str]:
+        """The words that are left."""
+        if self.erasing and generator.random() < self.erasing:
+            return erase_words(words, generator, generator.random())
+        return drop_words(words, generator, self.drop) if self.drop else list(words)
+
+    def view(self, words: Sequence[str], number: int, caption: int) -> list[str]:
+        """Draw `number` of a dataset's caption; all runs share it, whatever their seed.
+
+        >>> len(WordAugmentation(drop=0.5).view(["a", "small", "bird"], 0, 7))
+        2
+        """
+        return self.apply(words, numpy_stream(0, "caption view", number, caption))
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it leaves all words."""
+        return not (self.drop or self.erasing)
 
 
 def drop_words(words: Sequence[str], generator: np.random.Generator, ratio: float = 0.1) -> list[str]:

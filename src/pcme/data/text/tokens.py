@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from torch import Tensor
 
@@ -72,10 +72,15 @@ RULES: Mapping[str, Callable[[str], list[str]]] = MappingProxyType({"plain": tok
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Captions as a batch of ids, padded with PAD, and the number of ids of each."""
+    """Captions as a batch of ids, padded with PAD, and the number of ids of each.
 
-    ids: Int64[Tensor, "b l"]
-    lengths: Int64[Tensor, " b"]
+    Of p tokenisers side by side there are ids [b,p,l], padded to the longest of all, and lengths [b,p]. `states` are
+    what the text towers of a network make of these ids, one entry per tower, where that was computed before.
+    """
+
+    ids: Int64[Tensor, "b *p l"]
+    lengths: Int64[Tensor, "b *p"]
+    states: tuple[Float[Tensor, "b _ _"], ...] = ()
 
 
 @runtime_checkable
@@ -87,7 +92,7 @@ class Tokeniser(Protocol):
         ...
 
     def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
-        """The ids [b,l] and lengths [b]."""
+        """The ids and lengths of a batch of captions."""
         ...
 
 

@@ -3,7 +3,7 @@
 >>> create("precomputed", features=512)
 Precomputed(features=512)
 >>> names()
-['gru', 'hub', 'precomputed']
+['gru', 'hub', 'joined', 'minilm', 'precomputed']
 """
 
 from pcme.nn.backbone import caption_backbones

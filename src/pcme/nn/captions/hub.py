@@ -11,12 +11,22 @@ from typing import Any, Literal, get_args
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from pcme.core.checks import require_known
-from pcme.data.text.tokens import UNKNOWN, Tokeniser, Tokens
+from pcme.data.text.tokens import UNKNOWN, Tokeniser, Tokens, Vocab
 from pcme.errors import DataError, FormatError
 from pcme.nn import transformers_towers
-from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones, full_lengths, present
+from pcme.nn.backbone import (
+    Build,
+    CaptionBackbone,
+    Features,
+    States,
+    TextTower,
+    caption_backbones,
+    full_lengths,
+    present,
+)
 from pcme.nn.transformers_towers import Tower
 
 Pool = Literal["auto", "mean", "pooler"]
@@ -33,35 +43,39 @@ class Subwords:
     means the end by it, it is left out. A caption that is too long loses its end, but keeps the token that marks it.
     """
 
-    def __init__(self, tokenizer: Any, longest: int, *, fixed: bool) -> None:  # noqa: ANN401
-        self.tokenizer, self.longest, self.fixed = tokenizer, longest, fixed
+    def __init__(self, tokenizer: Any, longest: int) -> None:  # noqa: ANN401
+        self.tokenizer, self.longest = tokenizer, longest
         ends = {tokenizer.eos_token, tokenizer.bos_token, tokenizer.pad_token}
         marks = (tokenizer.mask_token, tokenizer.unk_token)
         self.unknown = next((mark for mark in marks if mark and mark not in ends), None)
-        self.pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        pad = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self.pad: int = pad or 0
 
     def split(self, caption: str) -> list[str]:
         """The caption at its spaces."""
         return caption.split()
 
     def encode_batch(self, sentences: Sequence[Sequence[str]]) -> Tokens:
-        """The ids with the tokeniser's own marks, padded to the longest, or to a fixed length."""
+        """The ids with the tokeniser's own marks, padded to the longest."""
         known = [[self.unknown if word == UNKNOWN else word for word in words] for words in sentences]
         # Neither padded nor cut by the library: that changes its state, which threads share.
         encoded = self.tokenizer([" ".join(filter(None, words)) for words in known], padding=False, truncation=False)
         rows = [self._cut(row) for row in encoded["input_ids"]]
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        size = self.longest if self.fixed else max(map(len, rows), default=0)
-        padded = [row + [self.pad or 0] * (size - len(row)) for row in rows]
+        size = max(map(len, rows), default=0)
+        padded = [row + [self.pad] * (size - len(row)) for row in rows]
         return Tokens(torch.tensor(padded, dtype=torch.int64).view(len(rows), size), lengths)
 
     def _cut(self, row: list[int]) -> list[int]:
-        row = row or [self.pad or 0]  # a tokeniser without marks, and a caption without words
+        row = row or [self.pad]  # a tokeniser without marks, and a caption without words
         return row if len(row) <= self.longest else [*row[: self.longest - 1], row[-1]]
 
 
-class HubCaptions(CaptionNetwork):
-    """A text tower: its sites are its tokens, its vector their mean or what the tower pools."""
+class HubCaptions(TextTower):
+    """A text tower: its sites are its tokens, its vector their mean or what the tower pools.
+
+    Differs: nothing is dropped out while it learns, for the library draws that from a hidden stream.
+    """
 
     projected = False
 
@@ -71,27 +85,50 @@ class HubCaptions(CaptionNetwork):
         kind = str(tower.model.config.model_type)
         # Only the text sides of two-sided models have a pooled vector that was trained to be one.
         self.pool = ("pooler" if kind.endswith("_text_model") else "mean") if pool == "auto" else pool
-        self.masks = not kind.startswith("siglip")  # those are trained on padding and see it
+        self.masks = not kind.startswith("siglip")
+        self.cacheable = self.masks and self.pool == "mean"
         example = subwords.encode_batch([["a"]])
-        mask = present(example.ids, example.lengths)
-        output = tower.run_example(**self._inputs(example.ids, mask))
+        ids, mask = self._padded(example.ids, example.lengths)
+        output = tower.run_example(**self._inputs(ids, mask))
         if self.pool == "pooler":
             tower.require_pooled(output, 'caption.pool="mean"')
         self.features = output.last_hidden_state.shape[-1]
         self.pooled = self._vector(output, mask).shape[-1]
 
-    def forward(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None) -> Features:
+    def forward(
+        self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"] | None = None, states: States = ()
+    ) -> Features:
         """The tokens' last hidden states as sites, and the caption's vector."""
-        mask = present(inputs, full_lengths(inputs) if lengths is None else lengths)
-        output = self.tower(**self._inputs(inputs, mask))
-        pooled = self._vector(output, mask)
-        return Features(output.last_hidden_state, pooled, pooled, mask)
+        ids, mask = self._padded(inputs, full_lengths(inputs) if lengths is None else lengths)
+        if states:
+            (sites,) = states
+            pooled = _mean(sites, mask)
+        else:
+            output = self.tower(**self._inputs(ids, mask))
+            sites, pooled = output.last_hidden_state, self._vector(output, mask)
+        return Features(sites, pooled, pooled, mask)
+
+    def states(self, inputs: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "b m d"]:
+        """The last hidden states of captions."""
+        ids, mask = self._padded(inputs, lengths)
+        sites: Tensor = self.tower(**self._inputs(ids, mask)).last_hidden_state
+        return sites
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """The embeddings, then the layers."""
+        return transformers_towers.blocks_of(self.tower)
 
     def frozen(self) -> Sequence[nn.Module]:
         """The tower, unless it is to be trained."""
         return () if self.train_tower else (self.tower,)
 
-    def tokeniser(self) -> Tokeniser:
+    def train(self, mode: bool = True) -> "HubCaptions":
+        """Training mode, but for the tower."""
+        super().train(mode)
+        self.tower.eval()
+        return self
+
+    def tokeniser(self, vocab: Vocab) -> Tokeniser:
         """The tower's own."""
         return self.subwords
 
@@ -103,14 +140,21 @@ class HubCaptions(CaptionNetwork):
             config: Any = self.tower.config
             config.to_json_file(str(folder / "config.json"), use_diff=False)
 
+    def _padded(
+        self, ids: Int64[Tensor, "b l"], lengths: Int64[Tensor, " b"]
+    ) -> tuple[Int64[Tensor, "b m"], Bool[Tensor, "b m"]]:
+        """The ids as the tower takes them, and which are there: SigLIP sees padding to one size, as it is trained."""
+        if not self.masks:
+            ids = F.pad(ids, (0, self.subwords.longest - ids.shape[1]), value=self.subwords.pad)
+        return ids, present(ids, lengths)
+
     def _inputs(self, ids: Int64[Tensor, "b l"], mask: Bool[Tensor, "b l"]) -> dict[str, Tensor]:
         return {"input_ids": ids} | ({"attention_mask": mask.long()} if self.masks else {})
 
     def _vector(self, output: Any, mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b p"]:  # noqa: ANN401
         if self.pool == "pooler":
             return transformers_towers.pooled(output)
-        sites: Tensor = output.last_hidden_state
-        return torch.where(mask[..., None], sites, 0).sum(1) / mask.sum(1, keepdim=True)
+        return _mean(output.last_hidden_state, mask)
 
 
 @caption_backbones.register("hub")
@@ -171,7 +215,7 @@ def _subwords(tower: Tower) -> Subwords:
             "Take both from one model."
         )
     longest = int(min(tokenizer.model_max_length, _longest(tower.model)))
-    return Subwords(tokenizer, longest, fixed=str(config.model_type).startswith("siglip"))
+    return Subwords(tokenizer, longest)
 
 
 def _longest(model: nn.Module) -> int:
@@ -184,3 +228,8 @@ def _longest(model: nn.Module) -> int:
         if isinstance(table, nn.Embedding) and name.endswith("position_embeddings") and table.padding_idx is not None
     ]
     return min([limit, *padded])
+
+
+def _mean(sites: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"]) -> Float[Tensor, "b d"]:
+    """The mean of the sites that are there."""
+    return torch.where(mask[..., None], sites, 0).sum(1) / mask.sum(1, keepdim=True)

@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pcme.core.checks import require
 from pcme.errors import ConfigError
-from pcme.nn.backbone import Backbone, Build, ImageBackbone, ImageNetwork, image_backbones
+from pcme.nn.backbone import Backbone, Build, ImageBackbone, ImageNetwork, image_backbones, require_parts
 
 PROBED = 64
 """Pixels per side of the image that is used to find the widths of maps."""
@@ -61,10 +60,7 @@ class Joined(ImageBackbone):
     parts: Sequence[Mapping[str, Any]]
 
     def __post_init__(self) -> None:
-        listed = isinstance(self.parts, (list, tuple)) and len(self.parts) > 1
-        valid = listed and all(isinstance(part, Mapping) and "kind" in part for part in self.parts)
-        rule = 'two or more backbones, as [{"kind": "resnet"}, ...]'
-        require("parts", valid, rule, f"{self.parts!r:.80}")
+        require_parts(self.parts, "resnet")
 
     def without_weights(self, folder: Path | None = None) -> ImageBackbone:
         """All of them without weights from elsewhere."""
