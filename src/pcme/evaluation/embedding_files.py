@@ -148,7 +148,7 @@ def _numbers(
     if isinstance(values, Tensor):
         numbers = values if values.dtype == torch.float64 else values.float()
     else:
-        numbers = torch.from_numpy(np.array(values, np.float64 if values.dtype.itemsize > 4 else np.float32))
+        numbers = torch.from_numpy(np.array(values, np.float64 if values.dtype.itemsize > 4 else np.float32, order="C"))
     bad = ~torch.isfinite(numbers).flatten(1).all(1)
     if bad.any():
         first = int(bad.nonzero()[0, 0])

@@ -93,8 +93,8 @@ def _by_name(side: Side, ids: Sequence[str], split: CaptionDataset) -> Int64[np.
     counts = Counter(given)
     if twice := [name for name in known if counts[name] > 1]:
         raise DataError(
-            f'{side.where}: the id "{twice[0]}" names {counts[twice[0]]:,} rows, and {len(twice):,} ids name several. '
-            f"Keep one row of each {side.kind}."
+            f'{side.where}: ids must be distinct, got "{twice[0]}" {counts[twice[0]]:,} times ({len(twice):,} of the '
+            f"{len(known):,} {side.kind}s are repeated). Keep one row of each."
         )
     row_of = {name: row for row, name in enumerate(given)}
     absent = [name for name in known if name not in row_of]
