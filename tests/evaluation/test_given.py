@@ -104,6 +104,19 @@ def test_a_matrix_has_the_figures_of_the_score_that_made_it_and_is_compared(tmp_
     assert [each.p for each in compare_evaluations({"files": again, "memory": expected}).differences] == [1, 1]
 
 
+def test_a_matrix_of_distances_is_noticed(tmp_path):
+    drawn = np.random.default_rng(0)
+    images = drawn.normal(size=(12, 8))
+    captions = images[SPLIT.caption_image] + 0.1 * drawn.normal(size=(36, 8))
+    closeness = -np.square(images[:, None] - captions).sum(-1)
+    for name, matrix, count in (("scores", closeness, 0), ("distances", -closeness, 1)):
+        np.save(tmp_path / f"{name}.npy", matrix)
+        notes = evaluate_matrix(tmp_path / f"{name}.npy", SPLIT).notes
+        assert sum("negate distances" in note for note in notes) == count
+    np.save(tmp_path / "random.npy", drawn.normal(size=(12, 36)))
+    assert evaluate_matrix(tmp_path / "random.npy", SPLIT).notes == ()
+
+
 def test_rows_with_names_may_have_any_order(tmp_path):
     images, captions = embeddings(SPLIT)
     rows, columns = (torch.randperm(count, generator=generator(count)) for count in (12, 36))

@@ -31,10 +31,7 @@ def test_rows_without_names_stand_in_the_order_of_the_split():
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        (
-            (12, 12),
-            r"got 12 and 12\. Images look repeated, once per caption: keep one row of each, as in images\[::3\]",
-        ),
+        ((12, 12), r"got 12 and 12\. Images look repeated, once per caption: keep one row in 3 \(\[::3\]\)"),
         ((12, 4), r"got 12 and 4\. Images and captions look exchanged: images come first, in a matrix as its rows"),
         ((4, 13), r"got 4 and 13\. Some captions do not count \(3 of an image at the most\): name the rows with --ids"),
         ((4, 11), r"got 4 and 11\. Give their rows in the order of the split, or name them with --ids"),
@@ -48,7 +45,7 @@ def test_other_counts_are_explained(counts, message):
 
 def test_images_that_differ_in_captions_cannot_be_picked_by_a_step():
     uneven = replace(SPLIT, caption_image=np.sort(np.append(SPLIT.caption_image[:-1], 0)))
-    with pytest.raises(DataError, match="keep one row of each, as in images at the first caption of each"):
+    with pytest.raises(DataError, match="once per caption: keep the row of the first caption of each"):
         in_order(*sides(12, 12), uneven)
 
 

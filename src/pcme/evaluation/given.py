@@ -34,6 +34,8 @@ USUAL = ("mean", "csd", "match_prob")
 """The scores of Gaussians unless others are named."""
 MATRIX = "matrix"
 """What a result calls the score of a matrix."""
+DOUBTFUL = 0.75
+"""The mean rank, as a share of the gallery, that no random order has."""
 
 Data = str | Path | CaptionDataset
 """A dataset's name, its folder, or a split of it."""
@@ -98,7 +100,8 @@ def evaluate_matrix(
         parameters={"file": matrix.path.name},
         progress=named(progress, f"scores: {MATRIX}"),
     )
-    return EvaluationReport(matrix.path, (found,), (None,), (*fitted.notes, *rules.notes), problems)
+    notes = (*fitted.notes, *_doubts(found), *rules.notes)
+    return EvaluationReport(matrix.path, (found,), (None,), notes, problems)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +211,15 @@ def _unit(items: Embedding, side: str) -> Points:
             f"{first:,} of the split (from 0). Embed these again, or choose --scores mean."
         )
     return Points(x / lengths)
+
+
+def _doubts(found: Evaluation) -> list[str]:
+    """A remark on scores that look like distances."""
+    rank, last = found.t2i.metric("mean_rank"), found.gallery
+    if not rank > DOUBTFUL * (last + 1):
+        return []
+    text = f"the first right image is number {rank:,.0f} of {last:,} on average, worse than in a random order"
+    return [f"{text}: higher scores must be better, so negate distances"]
 
 
 def _side(stored: Stored) -> Side:

@@ -16,7 +16,7 @@ from pcme.data.dataset import CaptionDataset
 from pcme.errors import DataError
 from pcme.evaluation.embedding_files import Kind
 
-Order = Int64[np.ndarray, " n"] | None
+Order = Int64[np.ndarray, " _"] | None
 """The row of each item of the split; None where they stand in its order."""
 Spelling = Callable[[str], str]
 
@@ -80,8 +80,9 @@ def _remedy(wanted: tuple[int, int], given: tuple[int, int], split: CaptionDatas
     if given == wanted[::-1]:
         return "Images and captions look exchanged: images come first, in a matrix as its rows."
     if given[0] == wanted[1]:
-        step = f"[::{per_image[0]}]" if per_image.min() == per_image.max() else " at the first caption of each"
-        return f"Images look repeated, once per caption: keep one row of each, as in images{step}."
+        equal, step = per_image.min() == per_image.max(), per_image[0]
+        kept = f"one row in {step} ([::{step}])" if equal else "the row of the first caption of each"
+        return f"Images look repeated, once per caption: keep {kept}."
     if given[0] == wanted[0] and given[1] > wanted[1]:
         return f"Some captions do not count ({per_image.max()} of an image at the most): name the rows with --ids."
     return "Give their rows in the order of the split, or name them with --ids."
