@@ -114,7 +114,7 @@ WRONG = {
 def test_what_holds_no_embeddings_is_one_clear_error(tmp_path, name):
     content, error, message = WRONG[name]
     path = tmp_path / name
-    if content == "folder":
+    if isinstance(content, str):
         path.mkdir()
     elif isinstance(content, bytes):
         path.write_bytes(content)
