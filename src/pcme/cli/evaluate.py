@@ -74,7 +74,7 @@ def evaluate(
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
-    """Measure retrieval in both directions on a split, with 95 % confidence intervals: a run's, or that of files."""
+    """Measure retrieval in both directions on a split, of a run or of files, with 95 % confidence intervals."""
     from pcme import evaluation
 
     _require_one(run, embeddings, scores_matrix, data=data, ids=ids, scores=scores)
