@@ -10,7 +10,8 @@ from pcme.reproduce.jobs import JobState, perform
 from pcme.reproduce.planning import Request
 from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.stamps import data_stamp
-from tests.data.formats.test_coco import CATEGORIES, karpathy_entry
+from tests.data.formats import official
+from tests.data.formats.test_coco import karpathy_entry
 from tests.helpers import picture
 
 SMALL = (
@@ -26,8 +27,8 @@ def coco(tmp_path):
     (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries, "dataset": "coco"}))
     for entry in entries:
         picture(tmp_path / entry["filepath"] / entry["filename"])
-    labels = [{"image_id": n, "category_id": (1, 17, 90)[n % 3]} for n in range(1, len(splits) + 1)]
-    instances = {"categories": CATEGORIES, "annotations": labels}
+    numbers = range(1, len(splits) + 1)
+    instances = official.instances(numbers, [(n, (1, 17, 90)[n % 3]) for n in numbers])
     (tmp_path / "annotations").mkdir()
     (tmp_path / "annotations" / "instances_val2014.json").write_text(json.dumps(instances))
     return tmp_path
