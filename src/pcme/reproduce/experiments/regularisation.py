@@ -34,8 +34,8 @@ class Regularisation(Experiment):
     where = "Table D.1"
     differs = (
         "Here log σ starts at −3.5 and is softly kept between −8 and 2, except in the second table; the authors' "
-        "starts at 0 and is free. The uniformity term of the first table is that of the means, which cannot reach σ; that "
-        "of the second is of the samples, as the paper's."
+        "starts at 0 and is free. The uniformity term of the first table is that of the means, which cannot reach σ; "
+        "that of the second is of the samples, as the paper's."
     )
     content = (
         Table("PCME, J = 7", ROWS, COLUMNS, PLOT, paper.REGULARISATION, claims=CLAIMS, folds=True),
