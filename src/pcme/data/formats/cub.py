@@ -7,6 +7,8 @@ A caption matches every image of its class. Splits:
 * `seen`: held-out images of the 150 seen classes (1,754)
 * `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings, without seen-test images
 
+The three lists of validation classes overlap: they name 106 of the 150 classes, 37 of them more than once.
+
 The published list of seen-test images names ten of unseen classes; they belong to `test`, as in the authors' code.
 Paper: §4.1, §C.1.
 """
@@ -18,7 +20,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from pcme.data.dataset import CaptionDataset
-from pcme.data.layout import Dataset, registry
+from pcme.data.layout import ClassFold, Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
@@ -56,6 +58,12 @@ class CUB(Dataset):
     def splits(self) -> tuple[str, ...]:
         """Those whose list of classes is there."""
         return tuple(name for name, file in _CLASS_LISTS.items() if self._list(file).is_file())
+
+    @property
+    def folds(self) -> tuple[ClassFold, ...]:
+        """The three of Xian et al., those of which both lists are there. Paper: §D."""
+        folds = (ClassFold(f"train{k}", f"val{k}") for k in (1, 2, 3))
+        return tuple(fold for fold in folds if {fold.train, fold.val} <= {*self.splits})
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of images.txt (of file names without it)."""

@@ -1,21 +1,22 @@
 """Fig. 7: does σ grow when pixels or words are taken away?"""
 
 from pcme.reproduce.base import Claim, Column, Experiment, Plot, Table, registry
-from pcme.reproduce.parts import SIGMA_ROWS, rank_correlation
+from pcme.reproduce.parts import SIGMA_ROWS, rank_correlation, with_broad
+from pcme.reproduce.setups import Setup
 from pcme.uncertainty.perturbation import RATIOS
 
 TITLES = tuple(f"{100 * ratio:.0f} %" for ratio in RATIOS)
 CLAIM = Claim("σ is larger with half erased", "PCME, J = 7", "PCME, J = 7", ("50 %",), ("0 %",))
 
 
-def _table(kind: str, title: str) -> Table:
+def _table(setup: Setup, kind: str, title: str) -> Table:
     columns = [
         Column(name, f"{kind} {ratio:g}", "erasing", percent=False, digits=2, x=100 * ratio)
         for name, ratio in zip(TITLES, RATIOS, strict=True)
     ]
     columns.append(rank_correlation(f"{kind} ~ratio", "erasing"))
     plot = Plot("columns", "mean log σ", "erased (%)", columns=TITLES)
-    return Table(title, SIGMA_ROWS, tuple(columns), plot, claims=(CLAIM,))
+    return Table(title, with_broad(SIGMA_ROWS, setup), tuple(columns), plot, claims=(CLAIM,))
 
 
 @registry.register("fig7")
@@ -27,5 +28,9 @@ class Figure7(Experiment):
         "Of 300 images and 300 captions. In training a share of images and captions is erased too, by any ratio; "
         "the paper's Cutout erases up to a third of an image."
     )
-    setups = ("aviary", "cub", "coco")
-    content = (_table("erased", "Images, pixels erased"), _table("replaced", "Captions, words made unknown"))
+    setups = ("aviary", "cub", "cub-pairs", "coco")
+
+    def tables(self, setup: Setup) -> tuple[Table, ...]:
+        """Images, and captions."""
+        kinds = {"erased": "Images, pixels erased", "replaced": "Captions, words made unknown"}
+        return tuple(_table(setup, *each) for each in kinds.items())
