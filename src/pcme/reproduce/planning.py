@@ -12,6 +12,7 @@ from pcme.reproduce.base import Claim, Row, Table, registry
 from pcme.reproduce.jobs import Job, JobState
 from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, Training
 from pcme.reproduce.setups import SETUPS, Setup
+from pcme.reproduce.stamps import data_stamp
 
 SEEDS, QUICK_SEEDS = 3, 1  # per row, by default
 
@@ -48,20 +49,35 @@ class Request:
         recipe, measurements = self.setup.recipe(self.assignments(row), seed=seed), tuple(table.measurements(row))
         return Job(label, recipe, measurements, self.setup.splits, self.runs, self.data_root, self.stamp)
 
+    def of(self, name: str) -> "Request":
+        """The same for an experiment whose rows start from a recipe of its own, if it has one."""
+        setup = setup_of(name, self.setup)
+        if setup is self.setup:
+            return self
+        stamp = data_stamp(setup.recipe(self.changes), self.data_root, list(setup.splits.values()))
+        return replace(self, setup=setup, stamp=stamp)
+
     def tables(self, name: str) -> tuple[Table, ...]:
         """The tables of an experiment with this setup."""
         return registry.create(name).tables(self.setup)
 
     def jobs(self, name: str) -> Iterator[Job]:
         """One run per row and seed of an experiment, whole seeds first."""
-        for seed, table in product(range(self.seeds), self.tables(name)):
+        own = self.of(name)
+        for seed, table in product(range(self.seeds), own.tables(name)):
             for row in table.rows:
-                job = self.job(table, row, seed)
+                job = own.job(table, row, seed)
                 yield replace(job, label=f"{name}: {job.label}")
 
 
+def setup_of(name: str, setup: Setup) -> Setup:
+    """The setup that the rows of an experiment start from, on the same data."""
+    base = registry.get(name).recipes.get(setup.name)
+    return setup if base is None else setup.starting_from(base)
+
+
 def select(names: Sequence[str], setup: Setup) -> list[str]:
-    """The experiments of these names; "all" are those that the setup allows, others are refused."""
+    """The experiments of these names, or aliases; "all" are those that the setup allows, others are refused."""
     if list(names) == ["all"]:
         return [name for name in registry.names() if setup.name in registry.get(name).setups]
     for name in names:
@@ -71,7 +87,7 @@ def select(names: Sequence[str], setup: Setup) -> list[str]:
             needs = "; or ".join(other.needs or other.name for other in others)
             fault = f"{name} ({experiment.where}): not possible on {setup.name}, it needs {needs}."
             raise ConfigError(f"{fault} Then run: {'; or '.join(other.command(name) for other in others)}")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(registry.name_of(registry.get(name)) for name in names))
 
 
 def all_jobs(request: Request, names: Sequence[str]) -> list[Job]:
@@ -86,6 +102,7 @@ def all_jobs(request: Request, names: Sequence[str]) -> list[Job]:
 
 def assemble(request: Request, name: str) -> Result:
     """Assemble the result of an experiment whose runs are all done."""
+    request = request.of(name)
     experiment, setup = registry.get(name), request.setup
     return Result(
         name,
@@ -164,6 +181,8 @@ def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Differ
 
     above, paper_above = means(claim.above, claim.columns)
     below, paper_below = means(claim.below, claim.than or claim.columns)
+    if claim.least is not None and above is not None:
+        below, paper_below = [claim.least] * len(above), claim.least
     if above is None or below is None:
         return None
     return Difference(

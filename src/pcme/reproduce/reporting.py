@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pcme.core import files
 from pcme.errors import ConfigError
-from pcme.reproduce import pictures
+from pcme.reproduce import drawings, pictures
 from pcme.reproduce.outcome import Result, read, write
 from pcme.reproduce.planning import select
 from pcme.reproduce.setups import SETUPS
@@ -43,6 +43,7 @@ def report(out: Path, *, source: Path | None = None, figures: bool = True) -> li
     results = read_results(folder)
     for result in results if figures else ():
         pictures.save(result, folder / result.name, png=False)
+        drawings.save(result, folder / result.name)
     files.write_text(out, text(results, folder.name, figures=figures))
     return results
 
@@ -74,7 +75,9 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
         name, protocol = f"{world}, quick" if quick else world, of_setup[0].protocol
         parts.append(f"## On {name}\n\nHow all of it differs from the paper: {protocol}\n")
         parts += [
-            document(result, level=3, picture=f"{folder}/{result.name}" if figures else None, protocol=False)
+            document(
+                result, level=3, picture=f"{folder}/{result.name}" if figures else None, protocol=False, images=False
+            )
             for result in of_setup
         ]
     return "\n".join([*parts, _missing(results)])
@@ -83,8 +86,7 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
 def _contents(results: Sequence[Result]) -> str:
     lines = [["", "in the paper", "seeds", "the paper's findings with the same sign here"], ["---"] * 4]
     lines += [
-        [f"[{heading(result)}](#{_anchor(result)})", result.where, str(result.seeds), _held(result)]
-        for result in results
+        [f"[{heading(result)}](#{_anchor(result)})", result.where, _seeds(result), _held(result)] for result in results
     ]
     return f"{piped(lines)}\n\nAll of it: {spent(results)}.\n"
 
@@ -95,9 +97,15 @@ def _anchor(result: Result) -> str:
     return "".join(letters).replace(" ", "-")
 
 
+def _seeds(result: Result) -> str:
+    return str(result.seeds) if result.tables else "–"
+
+
 def _held(result: Result) -> str:
-    """The number of differences with the paper's sign, however sure the seeds are of it."""
+    """The number of differences with the paper's sign, however sure the seeds are of it; a dash without any."""
     means = [difference.mean for table in result.tables for difference in table.differences]
+    if not means:
+        return "–"
     return f"{sum(mean > 0 for mean in means)} of {len(means)}"
 
 

@@ -6,7 +6,7 @@ start from one recipe and differ by what the experiment is about.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any
 
@@ -42,7 +42,9 @@ class Setup:
     """The file with the labels that define plausible matches, where there is one."""
 
     def assignments(self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool) -> list[str]:
-        """The values of `pcme train BASE --set ...` for a row."""
+        """The values of `pcme train BASE --set ...` for a row; one without a method has the recipe's."""
+        if not method:
+            return [*(self.quick if quick else ()), *changes]
         kind = method["kind"]
         shared = {name: value for name, value in self.shared.items() if name in methods.registry.fields(kind)}
         params = {"kind": kind, **shared, **self.by_method.get(kind, {}), **method}
@@ -56,7 +58,12 @@ class Setup:
         """The differences of a run from the paper's, in words."""
         recipe = self.recipe(self.quick if quick else ())
         epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
-        return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
+        return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}".strip()
+
+    def starting_from(self, base: str) -> "Setup":
+        """The same data with another recipe, as it stands: nothing is changed in it but the seed."""
+        splits = {"unseen": self.splits["unseen"]}
+        return replace(self, base=base, quick=(), splits=splits, training="", shared={}, by_method={}, options="")
 
     def command(
         self, experiment: str, *, quick: bool = False, seeds: int | None = None, changes: Sequence[str] = ()
