@@ -67,7 +67,8 @@ def reproduce(
     missing = [job for job in runs if job.missing]
     progress("runs", len(runs) - len(missing), len(runs))
     failures = run_all(missing, workers=jobs, launch=launch, ended=ended)
-    results, broken = [], []
+    results: list[Result] = []
+    broken: list[str] = []
     for name in (name for name in chosen if not any(job.missing for job in request.jobs(name))):
         try:
             results.append(_write(request, name, folder))

@@ -5,6 +5,7 @@ others follow from the record alone.
 """
 
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -63,10 +64,10 @@ def save(result: Result, target: Path, request: Request | None = None) -> None:
     made, source = _with_images(request.of(result.experiment), result.experiment), source_of(request)
     for index, drawing in enumerate(result.drawings):
         if drawing.title in made:
+            path = made[drawing.title]
             for suffix in (".svg", ".png"):
-                path = made[drawing.title]
                 with files.replacing(_numbered(result, target, index, suffix)) as draft:
-                    draft.write_bytes(path.with_name(path.name + suffix).read_bytes())
+                    shutil.copyfile(path.with_name(path.name + suffix), draft)
         else:
             plots.save(figure(result, drawing, source), _numbered(result, target, index))
 
