@@ -133,6 +133,23 @@ def test_metrics_equal_the_loops(name, problem):
     np.testing.assert_allclose(metric(Ranking.from_scores(scores), matches), expected, rtol=1e-14)
 
 
+@settings(max_examples=200, deadline=None)
+@given(problem=problems())
+def test_r_precision_is_1_exactly_where_all_positives_come_before_all_negatives(problem):
+    """Paper: §4.1.1. And so it is for scores that are the truth itself, below which a query must have any positive."""
+    scores, mask = problem
+    values = r_precision(scores, Matches.from_dense(mask))
+    for value, row, right in zip(values, scores.tolist(), mask.tolist(), strict=True):
+        ranks = {
+            kind: [rank for rank, item in enumerate(ordered(row)) if right[item] == kind] for kind in (True, False)
+        }
+        first = max(ranks[True], default=-1) < min(ranks[False], default=len(row))
+        assert (value == 1) == (first and any(right))
+    np.testing.assert_array_equal(
+        r_precision(mask.astype(np.float64), Matches.from_dense(mask)), np.where(mask.any(1), 1, NAN)
+    )
+
+
 @quick
 @given(st.data(), st.booleans(), st.sampled_from([0, (0, 1, 2), (2, 0), (3,)]))
 def test_pmrp_equals_the_loops(data, drop, within):
