@@ -62,9 +62,7 @@ def test_all_fit_a_model_with_sigma_and_few_one_without():
 
 def test_what_does_not_fit_is_refused_with_what_does():
     analysis.require("bins", subject())
-    message = (
-        "method pcme-mu has none.* run: calibration, soft-weights, toy, truth.* Methods with a sigma.*pcme-overlap"
-    )
+    message = "method pcme-mu has none.* run: calibration, soft-weights, toy, truth.* with a sigma.*pcme-overlap"
     with pytest.raises(ConfigError, match=message) as refused:
         analysis.require("bins", subject(MEANS_ONLY))
     assert "vse0" not in str(refused.value)
