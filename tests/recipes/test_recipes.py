@@ -16,7 +16,6 @@ from pcme.recipes.schema import from_record
 from pcme.training import train
 from tests.data.formats.test_own import shards, sidecar, table
 from tests.helpers import real, real_weights, record
-from tests.models import build
 from tests.nn import tiny
 from tests.training.trained import logged, losses, train_cut
 
@@ -105,24 +104,6 @@ def test_the_weights_are_beta_and_lambda_in_our_units(name, beta, lam, batch):
     assert weights["uniformity"] == pytest.approx(lam / (2 * batch), rel=2e-3)
     assert weights["fit"] == weights["breadth"] == 0
     assert recipe.sampling.kind == "one-per-class" or recipe.sampling.batch_size == batch
-
-
-def test_the_toy_is_the_network_of_c3():
-    """Paper: §C.3: no attention; a bi-GRU of 1,024; on both sides two linear maps to the plane, for μ and for log σ."""
-    model = build("cub-toy")
-    width = model.images.network.features
-    assert {name: tuple(p.shape) for name, p in model.named_parameters() if ".heads." in name} == {
-        f"{side}.heads.{key}": shape
-        for side, inputs in (("images", width), ("captions", 1024))
-        for key, shape in {
-            "mean.base.weight": (2, inputs), "mean.base.bias": (2,), "sigma.base.weight": (2, inputs),
-            "sigma.base.bias": (2,), "sigma.offset": (2,),
-        }.items()
-    }  # fmt: skip
-    gru = model.captions.words.gru
-    assert (gru.hidden, gru.stacks) == (512, 1)
-    assert {side.heads.sigma.bounds for side in (model.images, model.captions)} == {None}
-    assert (model.method.likelihood, model.method.samples, model.method.positives) == ("sampled", 7, "matches")
 
 
 def test_the_defaults_are_those_of_cub_rounded_and_other_dimensions_have_their_own():
@@ -241,25 +222,6 @@ def small_cub(root: Path, whole: Path, classes=3, images=3, captions=2) -> Path:
     return root
 
 
-def small_nine(root: Path, whole: Path, images=4) -> Path:
-    """A few images of each class of the toy, from both halves of CUB-200-2011's own division."""
-    root.mkdir()
-    index = dict(line.split() for line in (whole / "images.txt").read_text().splitlines())
-    halves = dict(line.split() for line in (whole / "train_test_split.txt").read_text().splitlines())
-    rows = []
-    for name in get("cub-toy").data.params["classes"]:
-        for half in "10":
-            listed = [n for n, image in index.items() if image.startswith(f"{name}/") and halves[n] == half]
-            rows += [(number, index[number], half) for number in listed[: images // 2]]
-    for _, image, _ in rows:
-        for place in (f"images/{image}", f"text_c10/{image[:-4]}.txt"):
-            (root / place).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(whole / place, root / place)
-    (root / "images.txt").write_text("".join(f"{number} {image}\n" for number, image, _ in rows))
-    (root / "train_test_split.txt").write_text("".join(f"{number} {half}\n" for number, _, half in rows))
-    return root
-
-
 def small_flickr(root: Path, whole: Path, images=8) -> Path:
     (root / "images").mkdir(parents=True)
     kept = set()
@@ -294,14 +256,3 @@ def test_pretrained_recipes_train_on_real_photographs(name, tmp_path):
     assert len(losses(tmp_path / "run")) >= 2
     assert all(map(math.isfinite, losses(tmp_path / "run")))
     assert any("val/t2i/r_precision" in record for record in logged(tmp_path / "run"))
-
-
-def test_the_toy_trains_on_photographs_and_its_figure_is_drawn(tmp_path):
-    """Paper: Fig. 5, §C.3; few photographs, a narrow GRU."""
-    root = small_nine(tmp_path / "cub", real("cub"))
-    short = ["phases.0.epochs=1", "phases.0.warmup_steps=1", "augment.views=1", "caption.hidden=8"]
-    train(get("cub-toy").changed(short), tmp_path / "run", data_root=root, workers=0)
-    assert all(map(math.isfinite, losses(tmp_path / "run")))
-    found = record("analyze", tmp_path / "run", "ellipses", "--data-root", root, "--out", tmp_path / "figures")
-    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".json", ".svg", ".png"}
-    assert all(map(math.isfinite, (number["value"] for number in found["analyses"][0]["numbers"])))
