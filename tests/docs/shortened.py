@@ -41,6 +41,8 @@ REDUCED = {
 PARSED = {
     f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,
     "pcme train cub-resnet50 --out runs/cub-resnet50": DATASET,
+    "pcme train cub-toy --data-root cub/ --out runs/cub-toy": DATASET,
+    "pcme analyze runs/cub-toy ellipses --data-root cub/": DATASET,
     "pcme data fetch cub --out data/cub": WEB,
     "pcme data fetch coco --yes": WEB,
     "pcme data fetch resnet --source npm": WEB,
