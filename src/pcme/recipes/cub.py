@@ -124,7 +124,7 @@ CUB_TOY = variant(
     dim=2,
     augment=Augment(size=224, crop="none", cutout=0.2, word_drop=0.1, views=4),
     sampling=Sampling(kind="one-per-class"),
-    phases=(Phase(epochs=8, learning_rate=3e-3, warmup_steps=50, sigma_factor=0.3),),
+    phases=(Phase(epochs=6, learning_rate=2e-3, warmup_steps=50, sigma_factor=0.3),),
     validation=Validation(share=0.1),
 )  # fmt: skip
 """Fig. 5: the paper's network in the plane (§C.3). No attention; images have two linear maps of their pooled features,
