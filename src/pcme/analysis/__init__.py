@@ -38,7 +38,7 @@ def configured(name: str, assignments: Sequence[str]) -> Analysis[Any]:
     """The analysis called `name` with some parameters set, as text: "bins=5".
 
     >>> configured("bins", ["bins=5"])
-    BinsAnalysis(bins=5)
+    BinsAnalysis(bins=5, protocol='whole')
     """
     return registry.create(name, **assigned(registry, name, assignments, option="--set"))
 
