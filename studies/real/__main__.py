@@ -1,6 +1,7 @@
 """`python -m studies.real`: every method on real photographs, several seeds, searched alike.
 
     python -m studies.real search cub     settings per method, on validation classes -> search.json
+    python -m studies.real search cub --folds    the same, the mean over all folds of validation classes
     python -m studies.real study cub      all methods with those settings -> record.json, tables
     python -m studies.real tables cub     the tables of docs/results/real.md alone, from the record
 
@@ -12,7 +13,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ import numpy as np
 import torch
 
 import pcme
+from pcme import PcmeError, recipes
+from pcme.training.folds import changes as changes_of_fold
+from pcme.training.folds import find_division
 from studies.real.entries import ENTRIES, STUDIES, Settings, Study, candidates, changes_of, judged_within
 from studies.real.measure import measure
 from studies.real.tables import DOCUMENT, RECORD, tables
@@ -37,6 +41,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/real"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--folds", action="store_true", help="search: judge on every fold of the data, not on one")
     parser.add_argument("--only", nargs="*", choices=ENTRIES, help="these rows alone")
     options = parser.parse_args()
     torch.set_num_threads(1)  # the jobs are the threads
@@ -49,36 +54,62 @@ def main() -> None:
 
 
 def search(options: argparse.Namespace) -> None:
-    """Train every candidate of every row on the choosing split; record its validation metrics."""
+    """Train every candidate of every row on the choosing split, or on all folds; record its validation metrics."""
     plan = STUDIES[options.name]
     if plan.like is not None:
         sys.exit(f"{options.name} takes the settings of {plan.like}. Search that.")
     rows = list(dict.fromkeys(ENTRIES[row].like or row for row in options.only or plan.rows))
-    folder = options.runs / f"{options.name}-search"
-    tasks = {
-        planned(plan, folder / label(row, setting), row, setting, 0, plan.choosing): (row, setting)
+    folder, choosing = options.runs / f"{options.name}-search", divisions(plan, folds=options.folds)
+    trials = [
+        (row, setting, [
+            planned(plan, folder / label(row, {**setting, "fold": fold} if fold else setting), row, setting, 0, more)
+            for fold, more in choosing.items()
+        ])
         for row in rows
         for setting in candidates(ENTRIES[row])
-    }
+    ]  # fmt: skip
+    row_of = {run: row for row, _, runs in trials for run in runs}
     others = [trial for trial in read_record(SEARCHED).get(options.name, []) if trial["row"] not in rows]
-    trials: dict[TrainingRun, dict[str, Any]] = {}
+    figures: dict[TrainingRun, dict[str, Any]] = {}
 
     def measure_run(run: TrainingRun, seconds: float | None) -> None:
-        row, setting = tasks[run]
         values = noted(plan, run, seconds)["figures"]
-        if judged_within(row):
+        if judged_within(row_of[run]):
             split = pcme.load(run.folder).recipe.validation.split
             found = measure(run.folder, (split,), data_root(plan), sigma=False)
             values = values | {"within": found["within"]}
-        trials[run] = {"row": row, "setting": dict(setting), "figures": values}
+        figures[run] = values
 
     def save() -> None:
-        finished = [trials[task] for task in tasks if task in trials]
+        finished = [
+            {"row": row, "setting": dict(setting), "figures": mean_of([figures[run] for run in runs])}
+            | ({"folds": list(choosing)} if options.folds else {})
+            for row, setting, runs in trials
+            if figures.keys() >= {*runs}
+        ]
         write_record(SEARCHED, {**read_record(SEARCHED), options.name: [*others, *finished]})
 
-    train_all(list(tasks), measure_run, save, workers=options.jobs)
+    train_all(list(row_of), measure_run, save, workers=options.jobs)
     for row in rows:
         print(row, chosen(options.name, row))
+
+
+def divisions(plan: Study, *, folds: bool) -> dict[str, tuple[str, ...]]:
+    """{fold: changes of the recipe with which settings are chosen on it}; of the plan's own alone, "" stands for it."""
+    if not folds:
+        return {"": plan.choosing}
+    try:
+        found = find_division(recipes.get(plan.recipe).changed(plan.always), data_root(plan))
+    except PcmeError as error:
+        sys.exit(str(error))
+    return {fold.val: changes_of_fold(fold) for fold in found.folds}
+
+
+def mean_of(figures: Sequence[Any]) -> Any:  # noqa: ANN401 - a nested record
+    """The record of the means of several records' numbers."""
+    if isinstance(figures[0], Mapping):
+        return {key: mean_of([each[key] for each in figures]) for key in figures[0]}
+    return float(np.mean(figures))
 
 
 def study(options: argparse.Namespace) -> None:

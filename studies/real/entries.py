@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
+from pcme.reproduce.settings import OVERLAP
+
 RATES = (5e-3, 1e-2)
 """Learning rates of the heads that every method is tried with."""
 
@@ -39,10 +41,7 @@ def _pvse(embeddings: int, negatives: str, like: str | None = None) -> Entry:
     return Entry(method, "margin", (0.1, 0.2), like)
 
 
-PCME_OVERLAP = {
-    "kind": "pcme-overlap", "log_sigma": -2.8, "scale": 20.0, "shift": -38.0,
-    "uniformity_weight": 0.0, "fit_weight": 0.0, "breadth_weight": 0.0,
-}  # fmt: skip
+PCME_OVERLAP = {"kind": "pcme-overlap", **OVERLAP, "breadth_weight": 0.0}
 """Without the terms that Aviary wants; `breadth` comes back as the setting that is searched."""
 
 ENTRIES: Mapping[str, Entry] = {
@@ -84,7 +83,7 @@ class Study:
     folder: str
     test: tuple[str, ...]
     choosing: tuple[str, ...] = ()
-    """Changes of the recipe with which settings are chosen: never a test image."""
+    """Changes of the recipe with which settings are chosen, unless --folds takes all folds: never a test image."""
     always: tuple[str, ...] = ()
     """Changes of the recipe in all runs."""
     rows: tuple[str, ...] = tuple(ENTRIES)

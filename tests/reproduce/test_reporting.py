@@ -33,7 +33,7 @@ def test_the_document_shows_every_record_and_its_pictures(tmp_path, made):
         assert (out.parent / "RESULTS" / f"{result.name}-1.svg").is_file()
         assert (out.parent / "RESULTS" / f"{result.name}.json").is_file()
     assert not list((out.parent / "RESULTS").glob("*.png"))
-    assert "| [table2 on aviary, quick](#table2-on-aviary-quick) | Table 9 | 2 | 1 of 1 |" in written
+    assert "| [table2 on aviary, quick](#table2-on-aviary-quick) | Table 9 | 2 | 1 of 1 | 1 level |" in written
     assert written.count("It is another world.") == 1, "said once for all that is of one world"
     assert written.count("Handmade too.") == 2
     out.unlink()
@@ -67,9 +67,9 @@ def test_the_documentation_is_what_its_records_say():
 def test_the_contents_count_signs_however_sure_the_seeds_are():
     """Its column is headed "findings with the same sign here"."""
     table = RESULT.tables[0]
-    differences = tuple(Difference("", values, 1.0) for values in ((9.0, -1.0), (-2.0, 1.0), (1.0,)))
+    differences = tuple(Difference("", values, 1.0) for values in ((9.0, -1.0), (-2.0, -2.1), (1.0, 1.1)))
     found = text([replace(RESULT, tables=(replace(table, differences=differences),))], "results")
-    assert "| Table 9 | 2 | 2 of 3 |" in found
+    assert "| Table 9 | 2 | 2 of 3 | 1 hold, 1 level, 1 do not hold |" in found
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,19 @@ from pcme.reproduce.setups import SETUPS
 
 
 def test_a_row_gets_the_parameters_of_the_setup_that_its_method_has():
-    cub = SETUPS["cub"]
+    cub = SETUPS["cub-pairs"]
     pvse, pcme, mu = (
         cub.recipe(cub.assignments({"kind": kind}, quick=False)).method.params for kind in ("pvse", "pcme", "pcme-mu")
     )
     shared = {"positives": "diagonal", "attention_hidden": 128}
-    assert pvse == shared
-    assert mu == {**shared, "uniformity_weight": 0.03}, "as much as PCME"
+    assert pvse == {**shared, "warm_start": 0.8}, "as the search found"
+    assert mu == {**shared, "scale": 10.0, "uniformity_weight": 0.03}, "as much as PCME"
     assert pcme == {**shared, "kl_weight": 0.064} == recipes.get("cub-effnet").method.params
     # What a row says of its method goes before what the setup says.
     assigned = cub.assignments({"kind": "pcme", "kl_weight": 0.0}, ("dim=8",), quick=True)
     assert json.loads(assigned[0].removeprefix("method="))["kl_weight"] == 0.0
-    assert assigned[1:] == [*cub.quick, "dim=8"]
+    assert assigned[1:] == ["phases.0.learning_rate=0.01", *cub.quick, "dim=8"]
+    assert SETUPS["cub"].assignments({"kind": "pcme"}, quick=True)[1] == 'sampling={"kind":"one-per-class"}'
 
 
 def test_the_papers_coco_settings_are_those_of_the_recipe():

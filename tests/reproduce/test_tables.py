@@ -1,8 +1,10 @@
 """Tables of handmade values, as a person reads them."""
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
+from scipy import stats
 
 from pcme.reproduce.base import Column
 from pcme.reproduce.outcome import Difference, Training, read, record, write
@@ -33,7 +35,8 @@ def test_a_page_says_where_what_how_and_in_what_it_differs():
         "`pcme reproduce table9 --quick` (2 runs, 1 min of processor time for training)",
         "1,000 images, 4,000 captions; R-Precision by chance 15.0",
         "![Handmade. Unseen classes](results/aviary-quick-table9-1.svg)",
-        "| PCME is better | +20.0 ± 7.1 | +3.9 | within the spread of the seeds |",
+        "| what the paper finds | difference here | 95 % interval | in the paper | here? |",
+        "| PCME is better | +20.0 ± 7.1 | −43.5 to +83.5 | +3.9 | level |",
         "How this differs from the paper: It is another world. Handmade too.",
     ):  # fmt: skip
         assert part in text, part
@@ -52,18 +55,33 @@ def test_runs_that_several_results_share_are_counted_once():
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
-        ((3.0,), "yes, by one seed"),
-        ((-0.1,), "no, by one seed"),
-        ((0.0,), "no difference"),
-        ((2.0, 2.1, 1.9), "yes"),
-        ((-2.0, -2.1, -1.9), "no"),
-        ((0.5, -0.5, 0.1), "within the spread of the seeds"),
-        ((1.0, 0.5, 2.0), "within the spread of the seeds"),  # 2.6 standard errors, t is 4.3
-        ((1.0, 0.5, 2.0) * 4, "yes"),
+        ((3.0,), "holds, by one seed"),
+        ((-0.1,), "does not hold, by one seed"),
+        ((0.0,), "level"),
+        ((2.0, 2.1, 1.9), "holds"),
+        ((-2.0, -2.1, -1.9), "does not hold"),
+        ((0.5, -0.5, 0.1), "level"),
+        ((1.0, 0.5, 2.0), "level"),  # 2.6 standard errors, t is 4.3
+        ((1.0, 0.5, 2.0) * 4, "holds"),
     ],
 )
 def test_verdicts(values, verdict):
     assert Difference("", values, 1.0).verdict == verdict
+
+
+def test_an_interval_over_seeds_is_that_of_students_t():
+    values = (1.0, 0.5, 2.0)
+    low, high = Difference("", values, 1.0).interval
+    expected = stats.t.interval(0.95, 2, loc=fmean(values), scale=stats.sem(values))
+    assert (low, high) == pytest.approx(expected)
+    assert Difference("", (3.0,), 1.0).interval is None
+
+
+def test_claims_of_one_seed_have_no_column_of_intervals():
+    table = replace(TABLE, differences=(Difference("PCME is better", (25.0,), 3.93),))
+    text = document(replace(RESULT, seeds=1, tables=(table,)))
+    assert "| what the paper finds | difference here | in the paper | here? |" in text
+    assert "| PCME is better | +25.0 | +3.9 | holds, by one seed |" in text
 
 
 def test_a_result_is_read_back_as_it_was_written_and_named_by_its_world_and_length(tmp_path):
@@ -72,3 +90,4 @@ def test_a_result_is_read_back_as_it_was_written_and_named_by_its_world_and_leng
     assert record(RESULT)["tables"][0]["rows"][0]["values"][1] == (None, None)
     assert RESULT.name == "aviary-quick-table9"
     assert replace(RESULT, quick=False).name == "aviary-table9"
+    assert replace(RESULT, folds=True).name == "aviary-quick-folds-table9"

@@ -15,6 +15,13 @@ NO_WARMUP = ["phases.0.warmup_steps=0", "phases.1.warmup_steps=0"]
 """For datasets so small that a phase has but a step or two."""
 
 
+SMALL = (
+    'image={"kind":"convnet","widths":[8]}', 'words={"dim":8}', "augment.size=16", "dim=8",
+    'phases=[{"epochs":1,"learning_rate":0.001}]',
+)  # fmt: skip
+"""Changes of a recipe of photographs that make it train in a second."""
+
+
 class Interrupt(Reporter):
     """Stops the run after so many steps, as a crash would."""
 

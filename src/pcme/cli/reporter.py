@@ -37,12 +37,14 @@ class BarReporter(Reporter):
     def begin(self, run: Run) -> None:
         """Show the bar, where the run stands."""
         self.problems = run.problems
+        if self._task is not None:
+            self.bars.remove_task(self._task)  # the run of the fold before
         self._task = self.bars.add_task(run.recipe.name, total=run.total_steps, completed=run.position.total, values="")
 
     def step(self, run: Run, values: Mapping[str, float]) -> None:
         """Move the bar, beside which the rate and the values stand."""
         assert self._task is not None
-        speed = self.bars.tasks[0].speed  # the run's own bar came first
+        speed = next(task.speed for task in self.bars.tasks if task.id == self._task)
         rate = [f"{speed:.1f} steps/s"] if speed else []
         shown = [f"{short} {values[name]:.3g}" for name, short in _SHOWN.items() if name in values]
         self.bars.update(self._task, completed=run.position.total, values="  ".join([*rate, *shown]))

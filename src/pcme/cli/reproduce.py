@@ -25,10 +25,14 @@ def reproduce(
         ),
     ],
     *,
-    data: Annotated[str, typer.Option(help="aviary, cub or coco.")] = "aviary",
+    data: Annotated[str, typer.Option(help="aviary, cub, cub-pairs or coco.")] = "aviary",
     data_root: DataRoot = None,
     seeds: Annotated[int | None, typer.Option(help="Runs per row (default: 3, or 1 with --quick).", min=1)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, one per row.")] = False,
+    folds: Annotated[
+        bool,
+        typer.Option("--folds", help="Cross-validate all of it, not only what the paper does, if the data has folds."),
+    ] = False,
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="Change a key of the recipe in all runs: image.weights=FILE.")
     ] = None,
@@ -55,8 +59,8 @@ def reproduce(
     else:
         folder = out or Path("runs/reproduce")
         outcomes = run(
-            experiments, data=data, data_root=data_root, seeds=seeds, quick=quick, out=folder, jobs=jobs,
-            changes=changes or [], ended=_print_ended,
+            experiments, data=data, data_root=data_root, seeds=seeds, quick=quick, folds=folds, out=folder,
+            jobs=jobs, changes=changes or [], ended=_print_ended,
             progress=lambda _, done, total: _print_plan((total or 0) - done, total or 0, jobs),
         )  # fmt: skip
         text = "\n".join([*map(document, outcomes), f"wrote {folder / 'results'}"])

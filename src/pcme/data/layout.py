@@ -14,6 +14,14 @@ from pcme.errors import ConfigError
 
 
 @dataclass(frozen=True)
+class ClassFold:
+    """A division of the training classes for cross-validation: the split to learn from, and that of the others."""
+
+    train: str
+    val: str
+
+
+@dataclass(frozen=True)
 class Dataset(ABC):
     """A dataset as a user names it: a frozen dataclass whose fields are its parameters, on disk with a field `root`."""
 
@@ -30,6 +38,11 @@ class Dataset(ABC):
     @abstractmethod
     def splits(self) -> tuple[str, ...]:
         """The names of the splits that can be loaded here."""
+
+    @property
+    def folds(self) -> tuple[ClassFold, ...]:
+        """The divisions of its training classes that were published for cross-validation, as far as they are here."""
+        return ()
 
     def load(self, split: str, problems: Problems | None = None) -> CaptionDataset:
         """Load one split; items that cannot be used are left out and reported to `problems`."""

@@ -35,7 +35,7 @@ no bounds.
 Needs torchvision's ResNet-50 (`--set image.weights=FILE`) and GloVe 840B (`--set
 words.vectors=FILE`); without them it stops at once, for a random start would be another experiment.
 The 50 classes of `val1` are among the 150 it learns, so its validation only says that it learns: no
-test class may choose anything. To choose settings, `--set train_split=train1`.
+test class may choose anything. To choose settings, `--folds`, or one fold by `--set train_split=train1`.
 Differs: log σ starts at −3.5, and nothing of BatchNorm moves in the first phase (errata 25 and 26).
 """
 

@@ -20,12 +20,14 @@ from pcme.reproduce import drawings, experiments, pictures
 from pcme.reproduce.base import registry
 from pcme.reproduce.jobs import Job, forget_features
 from pcme.reproduce.outcome import Result, write
-from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Request, all_jobs, assemble, select, setup_of
+from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Folds, Request, all_jobs, assemble, select, setup_of
 from pcme.reproduce.reporting import report
 from pcme.reproduce.runner import JobEnded, run_all
 from pcme.reproduce.setups import SETUPS, Setup, find_setup
 from pcme.reproduce.stamps import data_stamp
 from pcme.reproduce.tables import document
+from pcme.training.folds import changes as changes_of_fold
+from pcme.training.folds import find_division
 
 __all__ = ["SETUPS", "JobEnded", "Result", "Setup", "experiments", "registry", "report", "reproduce"]
 
@@ -37,6 +39,7 @@ def reproduce(
     data_root: Path | None = None,
     seeds: int | None = None,
     quick: bool = False,
+    folds: bool = False,
     out: Path = Path("runs/reproduce"),
     jobs: int = 2,
     changes: Sequence[str] = (),
@@ -48,6 +51,8 @@ def reproduce(
 
     `out` gets runs/ and results/. Finished runs are reused; `progress` is told how many there are, `ended` whenever a
     run ends. `launch` does a job (default: in a process of its own).
+    With `folds` everything is cross-validated on the folds of the training classes, without it what the paper
+    cross-validates, if the data has folds.
     """
     plots.require()  # before the work, not after it
     setup = data if isinstance(data, Setup) else find_setup(data)
@@ -60,7 +65,8 @@ def reproduce(
             start.recipe([*(start.quick if quick else ()), *changes]), setup.command(" ".join(chosen), quick=quick)
         )
     stamp = data_stamp(base, data_root, list(setup.splits.values())) if trained else ""
-    request = Request(setup, quick, count, tuple(changes), out / "runs", data_root, stamp)
+    divided = _folds(setup, trained, base, data_root, everywhere=folds) if trained else Folds()
+    request = Request(setup, quick, count, tuple(changes), out / "runs", data_root, stamp, divided)
     _require_labels(request, chosen, base)
     folder = files.ensure_folder(out / "results", "the results' folder")
     runs = all_jobs(request, chosen)
@@ -93,6 +99,17 @@ def _write(request: Request, name: str, folder: Path) -> Result:
     files.write_text(folder / f"{result.name}.md", document(result, picture=result.name))
     write(result, folder / f"{result.name}.json")
     return result
+
+
+def _folds(setup: Setup, names: Sequence[str], recipe: Recipe, data_root: Path | None, *, everywhere: bool) -> Folds:
+    """The folds for what is cross-validated: all of it, or what the paper does where the data has folds."""
+    tables = (table for name in names for table in registry.create(name).tables(setup))
+    as_in_the_paper = any(table.folds for table in tables) and len(find_dataset(recipe, data_root).folds) > 1
+    if not (everywhere or as_in_the_paper):
+        return Folds()
+    division = find_division(recipe, data_root)
+    stamps = {fold: data_stamp(recipe.changed(changes_of_fold(fold)), data_root, [fold.val]) for fold in division.folds}
+    return Folds(stamps, division.note, everywhere)
 
 
 def _require_files(recipe: Recipe, command: str) -> None:

@@ -157,6 +157,8 @@ class Table:
     source: Source | None = None
     split: str = "unseen"
     claims: tuple[Claim, ...] = ()
+    folds: bool = False
+    """Whether the paper's is a cross-validation on the training classes, as here where the data has folds."""
     drawn: Asked | None = None
     """The analysis that draws its rows, of the first seed, and measures its columns of kind "analysis"."""
 
@@ -187,7 +189,7 @@ class Experiment:
     """Its place in the paper."""
     differs: ClassVar[str] = ""
     """Its differences from the paper, besides those of the setup."""
-    setups: ClassVar[tuple[str, ...]] = ("aviary", "cub")
+    setups: ClassVar[tuple[str, ...]] = ("aviary", "cub", "cub-pairs")
     """The data it can be made on."""
     recipes: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """{data: the recipe that its rows start from}, where that is not the setup's."""

@@ -77,7 +77,7 @@ def _numbered(result: Result, target: Path, drawing: int, suffix: str = "") -> P
 
 
 def _of_runs(request: Request, name: str) -> Iterator[Drawing]:
-    """The drawings of the first seed's runs, as the experiment puts them together."""
+    """The drawings of the runs of the first seed, and fold, as the experiment puts them together."""
     for table in request.tables(name):
         if table.drawn is not None:
             kind = analysis.registry.get(table.drawn.name)
@@ -97,7 +97,7 @@ def _with_images(request: Request, name: str) -> dict[str, Path]:
 
 
 def _stem(request: Request, table: Table, row: Row) -> Path:
-    job = request.job(table, row, seed=0)
+    job = request.jobs_of(table, row, 0)[0]
     (measurement,) = (each for each in job.measurements if each.asked is not None)
     return stem(job.folder, measurement)
 

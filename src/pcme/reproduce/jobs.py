@@ -50,6 +50,13 @@ class Job:
         return self.runs / digest(self.recipe, self.stamp)
 
     @property
+    def model(self) -> Path:
+        """The model that is measured: the best one, or the last one if the split that chose the best is measured."""
+        chosen = self.recipe.validation
+        measured = chosen.share is None and chosen.split in self.splits.values()
+        return self.folder / "last" if measured else self.folder
+
+    @property
     def missing(self) -> list[Measurement]:
         """The measurements that are not done yet."""
         known = JobState.read(self.folder).figures
@@ -148,7 +155,7 @@ def _train(job: Job) -> JobState:
 
 def _measure(job: Job, done: JobState) -> None:
     """Write each measurement as soon as it is done."""
-    model, figures = load(job.folder), dict(done.figures)
+    model, figures = load(job.model), dict(done.figures)
 
     @cache
     def subject(split: str) -> Subject:

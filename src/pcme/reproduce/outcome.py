@@ -18,7 +18,8 @@ from pcme.reproduce.base import Column, Plot
 FORMAT = "pcme-reproduction-1"
 
 Values = tuple[float | None, ...]
-"""One per seed; None where a row has no such metric."""
+"""One per seed, the mean over the folds in a cross-validation; None where a row has no such metric."""
+HOLDS, LEVEL, FAILS = "holds", "level", "does not hold"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class ResultRow:
     """The values of `pcme train RECIPE --set ...`."""
     score: str
     runs: tuple[Training, ...]
-    """One per seed."""
+    """One per seed, or one per seed and fold."""
     values: tuple[Values, ...]
     paper: Values
     series: str = ""
@@ -63,19 +64,32 @@ class Difference:
         """Whether it holds here, as far as the seeds can tell.
 
         >>> Difference("", (1.0, 1.2, 1.1), 1.6).verdict
-        'yes'
+        'holds'
         >>> Difference("", (1.0, -1.2, 0.3), 1.6).verdict
-        'within the spread of the seeds'
+        'level'
+        """
+        sign = HOLDS if self.mean > 0 else FAILS
+        if self.mean == 0:
+            return LEVEL
+        if self.interval is None:
+            return f"{sign}, by one seed"
+        low, high = self.interval
+        return LEVEL if low <= 0 <= high else sign
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean over seeds; None for one seed.
+
+        Student's t: few seeds hardly determine their spread (3 seeds: 4.3 errors, not 2).
+
+        >>> [round(end, 2) for end in Difference("", (1.0, 1.2, 1.1), 1.6).interval]
+        [0.85, 1.35]
         """
         count = len(self.values)
-        if self.mean == 0:
-            return "no difference"
-        sign = "yes" if self.mean > 0 else "no"
         if count < 2:
-            return f"{sign}, by one seed"
-        error = statistics.stdev(self.values) / math.sqrt(count)
-        # Student's t: few seeds hardly determine their spread (3 seeds: 4.3 errors, not 2).
-        return sign if abs(self.mean) > t.ppf(0.975, count - 1) * error else "within the spread of the seeds"
+            return None
+        reach = float(t.ppf(0.975, count - 1)) * statistics.stdev(self.values) / math.sqrt(count)
+        return self.mean - reach, self.mean + reach
 
     @property
     def mean(self) -> float:
@@ -99,6 +113,8 @@ class ResultTable:
     differences: tuple[Difference, ...]
     sizes: Mapping[str, float]
     """Images, captions, and R-Precision by chance, where retrieval was measured."""
+    folds: tuple[str, ...] = ()
+    """The splits that judged, in a cross-validation."""
 
     def index(self, title: str) -> int:
         """The index of the column with this title."""
@@ -150,12 +166,19 @@ class Result:
     differs: tuple[str, ...]
     """Further differences of this experiment."""
     versions: Mapping[str, str]
+    folds: bool = False
+    """Whether everything was cross-validated, as asked for by --folds."""
     drawings: tuple[Drawing, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of its files: "aviary-quick-table2"."""
-        return "-".join([self.world, *(["quick"] if self.quick else []), self.experiment])
+        return "-".join([self.world, *self.marks, self.experiment])
+
+    @property
+    def marks(self) -> list[str]:
+        """What sets it apart from the result in full, on the setup's own splits."""
+        return [*(["quick"] if self.quick else []), *(["folds"] if self.folds else [])]
 
     @property
     def plotted(self) -> tuple[ResultTable, ...]:

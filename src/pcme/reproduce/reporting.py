@@ -1,5 +1,6 @@
 """Reporting: one document of all results in a folder, and of what was not reproduced."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from pcme.core import files
 from pcme.errors import ConfigError
 from pcme.reproduce import drawings, pictures
-from pcme.reproduce.outcome import Result, read, write
+from pcme.reproduce.outcome import FAILS, HOLDS, LEVEL, Difference, Result, read, write
 from pcme.reproduce.planning import select
 from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.tables import document, heading, piped, spent
@@ -22,11 +23,14 @@ nothing here is typed by hand. The record of a row says how it was trained (`cha
 **Read the differences, not the sizes.** Another dataset, backbone, dimension and length of training
 than the paper's give other sizes. Only the order of the rows can be compared. With *one seed*, a
 difference of a point or two says nothing. The tables "what the paper finds" say where this agrees
-and where it does not.
+and where it does not. With several seeds a finding holds, or does not, where the 95 % interval of the mean difference
+(Student's t over the seeds) leaves out 0; otherwise it is level.
 """
 TABLES_ONLY = """\
  The figures are left out, because the records have their values:
 `pcme reproduce report` draws them."""
+SAID = {HOLDS: "hold", LEVEL: "level", FAILS: "do not hold"}
+"""{verdict: what several of them do}."""
 
 
 def report(out: Path, *, source: Path | None = None, figures: bool = True) -> list[Result]:
@@ -59,10 +63,10 @@ def read_results(folder: Path) -> list[Result]:
     return results
 
 
-def _order(result: Result) -> tuple[int, bool, bool, str]:
-    """By setup, the full before the quick, the paper's main tables first."""
+def _order(result: Result) -> tuple[int, list[str], bool, str]:
+    """By setup, the full before the others, the paper's main tables first."""
     experiment = result.experiment
-    return list(SETUPS).index(result.world), result.quick, not experiment.startswith("table"), experiment
+    return list(SETUPS).index(result.world), result.marks, not experiment.startswith("table"), experiment
 
 
 def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str:
@@ -70,9 +74,9 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
     command = "pcme reproduce report" if figures else "pcme reproduce report --tables-only"
     note = "" if figures else TABLES_ONLY
     parts = [HEAD.format(command=command, folder=folder, note=note), _contents(results)]
-    for (world, quick), group in groupby(results, key=lambda result: (result.world, result.quick)):
+    for (world, *marks), group in groupby(results, key=lambda result: (result.world, *result.marks)):
         of_setup = list(group)
-        name, protocol = f"{world}, quick" if quick else world, of_setup[0].protocol
+        name, protocol = ", ".join([world, *marks]), of_setup[0].protocol
         parts.append(f"## On {name}\n\nHow all of it differs from the paper: {protocol}\n")
         parts += [
             document(
@@ -84,9 +88,11 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
 
 
 def _contents(results: Sequence[Result]) -> str:
-    lines = [["", "in the paper", "seeds", "the paper's findings with the same sign here"], ["---"] * 4]
+    titles = ["", "in the paper", "seeds", "the paper's findings with the same sign here", "over the seeds"]
+    lines = [titles, ["---"] * len(titles)]
     lines += [
-        [f"[{heading(result)}](#{_anchor(result)})", result.where, _seeds(result), _held(result)] for result in results
+        [f"[{heading(result)}](#{_anchor(result)})", result.where, _seeds(result), _held(result), _verdicts(result)]
+        for result in results
     ]
     return f"{piped(lines)}\n\nAll of it: {spent(results)}.\n"
 
@@ -103,15 +109,25 @@ def _seeds(result: Result) -> str:
 
 def _held(result: Result) -> str:
     """The number of differences with the paper's sign, however sure the seeds are of it; a dash without any."""
-    means = [difference.mean for table in result.tables for difference in table.differences]
+    means = [difference.mean for difference in _differences(result)]
     if not means:
         return "–"
     return f"{sum(mean > 0 for mean in means)} of {len(means)}"
 
 
+def _verdicts(result: Result) -> str:
+    """How many of them hold, are level and do not hold; a dash for one seed, which cannot tell."""
+    counts = Counter(difference.verdict for difference in _differences(result) if difference.interval is not None)
+    return ", ".join(f"{counts[verdict]} {said}" for verdict, said in SAID.items() if counts[verdict]) or "–"
+
+
+def _differences(result: Result) -> list[Difference]:
+    return [difference for table in result.tables for difference in table.differences]
+
+
 def _missing(results: Iterable[Result]) -> str:
     """The experiments without a record, and the commands that make them."""
-    full = {(result.world, result.experiment) for result in results if not result.quick}
+    full = {(result.world, result.experiment) for result in results if not result.marks}
     lines = ["## Not reproduced here", ""]
     for setup in SETUPS.values():
         missing = [name for name in select(["all"], setup) if (setup.name, name) not in full]

@@ -41,7 +41,7 @@ def document(
 
 def heading(result: Result) -> str:
     """The experiment, and on what data."""
-    return f"{result.experiment} on {result.world}{', quick' if result.quick else ''}"
+    return ", ".join([f"{result.experiment} on {result.world}", *result.marks])
 
 
 def markdown(table: ResultTable) -> str:
@@ -96,14 +96,18 @@ def spent(results: Sequence[Result]) -> str:
 
 
 def _sizes(table: ResultTable) -> str:
-    if not table.sizes:
-        return ""
-    sizes = table.sizes
-    counts = f"{sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions"
+    sizes, folds = table.sizes, _folds(table)
+    if not sizes:
+        return folds
+    counts = f"{folds} {sizes['images']:,.0f} images, {sizes['captions']:,.0f} captions".strip()
     if not any(column.metric.endswith("r_precision") for column in table.columns):
         return f"{counts}."
     chance = 100 * (sizes["i2t chance"] + sizes["t2i chance"]) / 2
     return f"{counts}; R-Precision by chance {chance:.1f}."
+
+
+def _folds(table: ResultTable) -> str:
+    return f"Cross-validation: values and sizes are means over {', '.join(table.folds)}." if table.folds else ""
 
 
 def _stated(drawing: Drawing) -> str:
@@ -116,12 +120,17 @@ def _stated(drawing: Drawing) -> str:
 
 
 def _claims(differences: Sequence[Difference]) -> str:
-    lines = [["what the paper finds", "difference here", "in the paper", "here?"], ["---"] * 4]
-    for claim in differences:
+    intervals = [claim.interval for claim in differences]
+    between = ["95 % interval"] if any(intervals) else []
+    lines = [["what the paper finds", "difference here", *between, "in the paper", "here?"]]
+    lines.append(["---"] * len(lines[0]))
+    for claim, interval in zip(differences, intervals, strict=True):
         ours = spread(claim.values, Column("", "", percent=False, digits=claim.digits))
         signed = ours if ours.startswith("−") else f"+{ours}"
         paper = "" if claim.paper is None else f"{claim.paper:+.{claim.digits}f}"
-        lines.append([claim.text, signed, paper.replace("-", "−"), claim.verdict])
+        ends = " to ".join(f"{end:+.{claim.digits}f}" for end in interval or ())
+        numbers = [*([ends] if between else []), paper]
+        lines.append([claim.text, signed, *(cell.replace("-", "−") for cell in numbers), claim.verdict])
     return piped(lines)
 
 

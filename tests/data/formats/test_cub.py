@@ -1,17 +1,20 @@
 """CUB: the true layout, written small; and the real one, where PCME_DATA points at it."""
 
 import shutil
+from collections import Counter
 from functools import partial
 
 import pytest
 
 from pcme.data import Problems, find
 from pcme.data.formats.cub import CUB
+from pcme.data.layout import ClassFold
 from pcme.errors import ConfigError, FormatError
 from pcme.recipes import get
 from pcme.recipes.cub import NINE
+from tests.data.formats.birds import folded, images_of, write
 from tests.data.formats.reading import ids, load_as, named
-from tests.helpers import picture, real
+from tests.helpers import real
 
 CLASSES = ["001.Auk", "002.Jay", "003.Owl", "004.Wren"]  # three of trainval, one unseen
 LISTS = {
@@ -24,23 +27,13 @@ LISTS = {
 }
 
 
-IMAGES = [f"{name}/{name[4:]}_{number}.jpg" for name in CLASSES for number in range(3)]
+IMAGES = images_of(CLASSES)
 load = partial(load_as, CUB)
 
 
 @pytest.fixture
 def root(tmp_path):
-    for name in IMAGES:
-        picture(tmp_path / "images" / name)
-        text = (tmp_path / "text_c10" / name).with_suffix(".txt")
-        text.parent.mkdir(parents=True, exist_ok=True)
-        text.write_text("".join(f"{text.stem} caption {c}\n" for c in range(10)))
-    index = "".join(f"{i} {name}\r\n" for i, name in enumerate(IMAGES, start=1))
-    (tmp_path / "images.txt").write_bytes(index.encode())
-    (tmp_path / "splits").mkdir()
-    for file, lines in LISTS.items():
-        (tmp_path / "splits" / file).write_text("\n".join(lines) + "\n")
-    return tmp_path
+    return write(tmp_path, CLASSES, LISTS)
 
 
 def test_splits_are_those_of_the_classes_without_or_with_the_held_out_images(root):
@@ -55,6 +48,17 @@ def test_splits_are_those_of_the_classes_without_or_with_the_held_out_images(roo
         "train1": [name for name in seen if not name.startswith("003")],
         "val1": [name for name in seen if name.startswith("003")],
     }
+
+
+def test_folds_are_those_of_which_both_lists_are_there_and_share_no_class(tmp_path):
+    birds = CUB(folded(tmp_path))
+    assert birds.folds == tuple(ClassFold(f"train{k}", f"val{k}") for k in (1, 2, 3))
+    for fold in birds.folds:
+        learnt, judging = (set(birds.load(split).classes.names) for split in (fold.train, fold.val))
+        assert not learnt & judging
+        assert len(learnt | judging) == 6
+    (tmp_path / "splits" / "valclasses2.txt").unlink()
+    assert [fold.val for fold in birds.folds] == ["val1", "val3"]
 
 
 def test_captions_match_all_images_of_their_class(root):
@@ -145,6 +149,8 @@ def test_the_real_lists_have_the_published_sizes():
     for fold in (1, 2, 3):
         train, val = (lines(root / "splits" / f"{name}classes{fold}.txt") for name in ("train", "val"))
         assert (len(train), len(val), {*train, *val}) == (100, 50, set(trainval))
+    judging = Counter(name for fold in (1, 2, 3) for name in lines(root / "splits" / f"valclasses{fold}.txt"))
+    assert (len(judging), sum(count > 1 for count in judging.values())) == (106, 37)  # they overlap, and 44 never judge
     listing = [line.split()[1] for line in lines(root / "images.txt")]
     seen = set(lines(root / "splits" / "seen_test_images.txt"))
     of_seen_classes = {name for name in listing if name.partition("/")[0] in trainval}

@@ -7,6 +7,8 @@ A caption matches every image of its class. Splits:
 * `seen`: held-out images of the 150 seen classes (1,754)
 * `train1`/`val1` ... `train3`/`val3`: folds of 100/50 trainval classes for choosing settings, without seen-test images
 
+The three lists of validation classes overlap: they name 106 of the 150 classes, 37 of them more than once.
+
 The published list of seen-test images names ten of unseen classes; they belong to `test`, as in the authors' code.
 
 With `classes` there are these classes alone, whichever list they are in, and the splits are CUB-200-2011's own division
@@ -21,7 +23,7 @@ from typing import ClassVar
 
 from pcme.core.checks import require
 from pcme.data.dataset import CaptionDataset
-from pcme.data.layout import Dataset, registry
+from pcme.data.layout import ClassFold, Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.records import Record, assemble
 from pcme.data.sources import Files
@@ -70,6 +72,12 @@ class CUB(Dataset):
         if self.classes:
             return ("train", "test") if all(self._list(file).is_file() for file in (_INDEX, _HALVES)) else ()
         return tuple(name for name, file in _CLASS_LISTS.items() if self._list(file).is_file())
+
+    @property
+    def folds(self) -> tuple[ClassFold, ...]:
+        """The three of Xian et al., those of which both lists are there. Paper: §D."""
+        folds = (ClassFold(f"train{k}", f"val{k}") for k in (1, 2, 3))
+        return tuple(fold for fold in folds if {fold.train, fold.val} <= {*self.splits})
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of images.txt (of file names without it)."""

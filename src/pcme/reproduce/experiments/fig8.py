@@ -31,7 +31,7 @@ class Figure8(Experiment):
     """Set algebra: mixed images as intersections, erased ones as inclusions, for many pairs."""
 
     where = "Fig. 8"
-    setups = ("aviary", "cub", "coco")
+    setups = ("aviary", "cub", "cub-pairs", "coco")
     differs = (
         "The paper shows two images. Here a relation is a share of 200 pairs: those of which the one covers the other "
         "more than the reverse, and more than in another pair. Captions are erased and joined, too."

@@ -14,6 +14,6 @@ class FigureF2(Experiment):
     """The words of five bins of rising σ by TF-IDF, of images and of captions."""
 
     where = "Fig. F.2"
-    setups = ("aviary", "cub", "coco")
+    setups = ("aviary", "cub", "cub-pairs", "coco")
     differs = "The paper's is of COCO, and draws the words as clouds; a bin is a collection of its own in the formula."
     content = (Table("Words and σ", DRAWN_ROWS, COLUMNS, None, drawn=Asked("words")),)

@@ -24,6 +24,6 @@ class FigureF3(Experiment):
     """The most and the least uncertain images and captions, with what they find."""
 
     where = "Fig. F.3 and Fig. F.4"
-    setups = ("aviary", "cub", "coco")
+    setups = ("aviary", "cub", "cub-pairs", "coco")
     differs = "The paper's are of COCO, and of uncertain items alone; the certain ones stand beside them here."
     content = (Table("The ends of σ", DRAWN_ROWS, COLUMNS, None, claims=CLAIMS, drawn=Asked("extremes")),)

@@ -2,7 +2,7 @@
 
 from pcme.reproduce import paper
 from pcme.reproduce.base import PAPER_SCORE, Claim, Column, Experiment, Row, Table, registry
-from pcme.reproduce.parts import MEANS, OURS, PCME, PRECISION, PRECISION_BARS, at_once, linear_head, pvse
+from pcme.reproduce.parts import MEANS, OURS, PCME, PRECISION, PRECISION_BARS, at_once, linear_head, pvse, with_broad
 from pcme.reproduce.setups import Setup
 
 COLUMNS = tuple(
@@ -45,7 +45,7 @@ class Table2(Experiment):
     def tables(self, setup: Setup) -> tuple[Table, ...]:
         """Unseen classes, and seen ones where the data has them."""
         return tuple(
-            Table(title, ROWS, COLUMNS, PRECISION_BARS, source, part, CLAIMS)
+            Table(title, with_broad(ROWS, setup), COLUMNS, PRECISION_BARS, source, part, CLAIMS)
             for part, (title, source) in PARTS.items()
             if part in setup.splits
         )
