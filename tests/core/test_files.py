@@ -76,3 +76,17 @@ def test_a_folder_is_made_with_those_above_it_or_refused(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ConfigError, match=r"cannot be the run's folder: .* Give another"):
             files.ensure_folder(path, "the run's folder")
+
+
+def test_a_prepared_folder_goes_again_if_it_is_new_and_empty_and_the_work_fails(tmp_path):
+    (tmp_path / "old").mkdir()
+    for name, content in (("new", ""), ("filled", "result"), ("old", "")):
+        with pytest.raises(ValueError, match="no"), files.prepared(tmp_path / name, "the results' folder") as folder:  # noqa: PT012
+            assert folder.is_dir()
+            if content:
+                (folder / "a.txt").write_text(content)
+            raise ValueError("no")
+    assert names(tmp_path) == ["filled", "old"]
+    with files.prepared(tmp_path / "new", "the results' folder"):
+        pass
+    assert (tmp_path / "new").is_dir()

@@ -93,6 +93,12 @@ def test_nothing_usable_is_an_error_that_says_what_was_found(folder, problems):
     assert not len(problems)
 
 
+def test_images_outside_of_the_folder_are_left_out_even_where_none_is_needed(folder, problems):
+    listed = [Record("../secret.jpg", ["x"]), Record("gone.jpg", ["y"])]
+    assert made(folder, listed, problems, need_images=False).captions == ("y",)
+    assert problems.counts == {"image-outside": 1}
+
+
 def test_classes_are_numbered_by_name_and_to_match_by_them_needs_one(folder, problems):
     records = [Record("a.jpg", ["x"], class_name="wren"), Record("b.jpg", ["y"], class_name="jay")]
     classes = made(folder, records).classes

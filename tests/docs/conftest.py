@@ -53,6 +53,7 @@ def prepared(tmp_path_factory):
         shutil.copytree(FILES / "model", folder / "runs" / run)
     write_photos(folder)
     write_vectors(folder)
+    write_given(folder)
     (folder / "queries.txt").write_text("a small red bird\na bird with a long tail\n")
     return folder
 
@@ -69,6 +70,17 @@ def write_vectors(folder):
         np.save(target / "owners.npy", owners)
     np.save(folder / "vectors.npy", rng.standard_normal((20, 8)).astype(np.float32))
     np.save(folder / "query.npy", rng.standard_normal(8).astype(np.float32))
+
+
+def write_given(folder):
+    """What another program made of the photographs: embeddings, scores, and the ids of their rows."""
+    rng = np.random.default_rng(1)
+    images = [f"{number:02d}.png" for number in range(12)]
+    captions = [f"{name}#{number}" for name in images for number in range(2)]
+    for name, ids in (("images", images), ("captions", captions)):
+        np.save(folder / f"{name}.npy", rng.standard_normal((len(ids), 8)).astype(np.float32))
+        (folder / f"{name}.txt").write_text("\n".join(ids) + "\n")
+    np.save(folder / "scores.npy", rng.standard_normal((len(images), len(captions))).astype(np.float32))
 
 
 def write_photos(folder):

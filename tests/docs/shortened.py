@@ -55,6 +55,7 @@ PARSED = {
     "pcme index tune birds --queries queries.txt": "needs 4,096 items; tests/index tunes as many",
     "pcme evaluate runs/cub --split seen --data-root cub/": DATASET,
     "pcme evaluate models/coco --split test --data-root coco/": DATASET,
+    "pcme evaluate --scores-matrix vsrn.npy --data coco --data-root coco/": DATASET,
     "pcme import-checkpoint model_best.pth --out models/coco": CHECKPOINT,
     "pcme import-checkpoint model_best.pth --vocab coco_vocab.pkl --out models/coco": CHECKPOINT,
 }

@@ -39,8 +39,19 @@ def test_what_coco_cannot_be_judged_by_is_said():
     notes = protocol(toy(7, 5, labels=0, **COCO)).notes
     kinds = [note.partition(":")[0] for note in notes]
     assert kinds == ["no PMRP", "no 1K", "no ECCV Caption, no CxC"]
-    assert "instances_val2014.json" in notes[0]
+    assert notes[0] == "no PMRP: coco/test has no labels"
     assert re.search("7 usable images.*5,000", notes[1])
+
+
+def test_a_split_says_itself_what_it_cannot_be_judged_by():
+    whole = toy(20, 5)
+    part = replace(whole, obstacles={"1k": "it is another split"})
+    rules = protocol(part, FOLDS_OF_4)
+    assert rules.notes == ("no 1K: it is another split",)
+    assert (rules.i2t.folds, rules.t2i.folds) == ((), ())
+    assert rules.t2i.plausible is not None
+    assert protocol(part.subset([1, 2]), FOLDS_OF_4).notes == rules.notes
+    assert len(protocol(whole, FOLDS_OF_4).i2t.folds) == 5
 
 
 def test_an_empty_split_is_an_error():

@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Mapping
 
 import pytest
 
 from pcme.reproduce import reproduce
 from pcme.reproduce.jobs import perform
-from tests.data.formats.test_coco import CATEGORIES, karpathy_entry
+from tests.data.formats import official
+from tests.data.formats.test_coco import karpathy_entry
 from tests.helpers import one_thread, picture
 from tests.reproduce.tiny import SETUP
 
@@ -37,29 +37,11 @@ def again(dof, tmp_path):
     return make
 
 
-def write_instances(root, seen: Mapping[int, list[int]], categories=CATEGORIES):
-    """The instances file of val2014 with all that the official one has: {image: the category of each object}."""
+def write_instances(root, seen):
+    """The instances file of val2014: {image: the category of each object}."""
     objects = [(image, kind) for image, kinds in seen.items() for kind in kinds]
-    annotations = [
-        {
-            "segmentation": [[1.0, 1.0, 5.0, 1.0, 5.0, 4.0]], "area": 6.0, "iscrowd": 0, "image_id": image,
-            "bbox": [1.0, 1.0, 4.0, 3.0], "category_id": kind, "id": number,
-        }
-        for number, (image, kind) in enumerate(objects, start=1)
-    ]  # fmt: skip
-    images = [
-        {"license": 1, "file_name": f"COCO_val2014_{image:012}.jpg", "height": 18, "width": 24, "id": image}
-        for image in seen
-    ]
-    document = {
-        "info": {"year": 2014, "version": "1.0"},
-        "licenses": [{"id": 1, "name": "Attribution License", "url": "http://creativecommons.org/licenses/by/2.0/"}],
-        "images": images,
-        "annotations": annotations,
-        "categories": [{"supercategory": "thing", **category} for category in categories],
-    }
     (root / "annotations").mkdir(exist_ok=True)
-    (root / "annotations" / "instances_val2014.json").write_text(json.dumps(document))
+    (root / "annotations" / "instances_val2014.json").write_text(json.dumps(official.instances(list(seen), objects)))
 
 
 def write_coco(root, splits):

@@ -7,12 +7,12 @@ from pcme.errors import DataError
 from pcme.reproduce.base import registry
 from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.sheets import Source
-from tests.data.formats.test_coco import CATEGORIES
+from tests.data.formats import official
 from tests.helpers import photos
 from tests.reproduce.conftest import write_coco, write_instances
 from tests.reproduce.tiny import SETUP
 
-MANY = [{"id": number, "name": f"thing {number}"} for number in range(1, 15)]
+MANY = [category["id"] for category in official.CATEGORIES][:14]
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,9 @@ def test_the_histogram_counts_distinct_classes_as_a_loop_does(tmp_path):
     splits = ["val"] * 9 + ["test"] * 6 + ["train"]
     write_coco(tmp_path, splits)
     generator = np.random.default_rng(0)
-    seen = {n: generator.integers(1, 15, generator.integers(0, 25)).tolist() for n in range(1, len(splits) + 1)}
-    seen[3], seen[5] = [], list(range(1, 13))  # one without objects, one with more than are drawn
-    write_instances(tmp_path, seen, MANY)
+    seen = {n: generator.choice(MANY, generator.integers(0, 25)).tolist() for n in range(1, len(splits) + 1)}
+    seen[3], seen[5] = [], MANY[:12]  # one without objects, one with more than are drawn
+    write_instances(tmp_path, seen)
     sheet = registry.create("fig-c1")
     found = sheet.compute(Source(SETUPS["coco"].recipe(), SETUPS["coco"].splits, tmp_path))
     assert [counted.split for counted in found.splits] == ["val", "test"]
@@ -93,7 +93,7 @@ def test_four_photographs_fit_by_their_class(tmp_path):
 
 def test_four_images_of_coco_fit_by_equal_labels(tmp_path):
     write_coco(tmp_path, ["test"] * 12)
-    kinds = {n: [1, 17] if n in (2, 5, 6, 9, 11) else [1] if n < 4 else [90, 90] for n in range(1, 12)}  # 12 has none
+    kinds = {n: [1, 17] if n in (2, 5, 6, 9, 11) else [1] if n < 4 else [90, 90] for n in range(1, 12)} | {12: []}
     write_instances(tmp_path, kinds)
     of = Source(SETUPS["coco"].recipe(), SETUPS["coco"].splits, tmp_path)
     found = registry.create("fig4").compute(of)
@@ -101,9 +101,9 @@ def test_four_images_of_coco_fit_by_equal_labels(tmp_path):
     fitting = checked_quartet(
         found, of.unseen, lambda row, image: (labels[of.unseen.caption_image[row]] == labels[image]).all()
     )
-    sizes = [sum(sorted(set(a)) == sorted(set(b)) for b in kinds.values()) for a in kinds.values()]
+    sizes = [sum(sorted(set(a)) == sorted(set(b)) for b in kinds.values()) for a in kinds.values() if a]
     assert fitting == pytest.approx(np.mean(sizes))
-    assert found.why in ("all show person, cat", "all show brush")
+    assert found.why in ("all show person, cat", "all show toothbrush")
     write_instances(tmp_path, {})
     with pytest.raises(DataError, match="four images and captions"):
         registry.create("fig4").compute(Source(of.recipe, of.splits, tmp_path))
@@ -127,7 +127,7 @@ def test_plausible_matches_differ_in_as_many_labels_as_they_say(world, aviary, t
     if world == "coco":
         write_coco(tmp_path, ["test"] * 12)
         kinds = [[1], [1, 17], [1, 17, 90], [1], [17], [1, 17], [1, 17, 90], [1], [90], [17], [1], [17]]
-        write_instances(tmp_path, dict(enumerate(kinds, start=1)), CATEGORIES)
+        write_instances(tmp_path, dict(enumerate(kinds, start=1)))
         of = Source(SETUPS["coco"].recipe(), SETUPS["coco"].splits, tmp_path)
     dataset, sheet = of.unseen, registry.create("fig-c2")
     found, labels = sheet.compute(of), of.unseen.labels.values.astype(bool)

@@ -34,7 +34,8 @@ from pcme.errors import PcmeError
 VERBS: dict[Callable[..., None], str] = {
     train: "pcme train aviary --out runs/aviary",
     show: "pcme show aviary-tiny --diff aviary",
-    evaluate: "pcme evaluate runs/aviary · pcme evaluate runs/cub --split seen --scores all",
+    evaluate: "pcme evaluate runs/aviary · pcme evaluate runs/cub --split seen --scores all · "
+    "pcme evaluate --embeddings images.npy captions.npy --data coco",
     analyze: "pcme analyze runs/aviary all · pcme analyze runs/cub bins --set bins=5",
     compare: "pcme compare runs/mu runs/aviary --metric recall@1",
     calibrate: "pcme calibrate runs/aviary aviary",

@@ -1,9 +1,10 @@
-"""pcme evaluate: measure a run on a split, by one score or several."""
+"""pcme evaluate: measure a run, or what others computed, on a split, by one score or several."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from pcme.cli.output import DataRoot, Json, Split, Workers, print_json, print_table, progress_bars
 from pcme.core import files
+from pcme.errors import ConfigError
 
 if TYPE_CHECKING:
     from pcme.evaluation import Estimate, Evaluation, EvaluationReport
@@ -37,27 +39,61 @@ RANKS = ("median_rank", "mean_rank")
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    run: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="The run's folder; none where files are given.")
+    ] = None,
     *,
+    embeddings: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="IMAGES CAPTIONS",
+            help="Instead of a run: two files of embeddings, .npy, .npz, .safetensors or .parquet.",
+        ),
+    ] = None,
+    scores_matrix: Annotated[
+        Path | None, typer.Option(help="Instead of a run: a .npy file of scores [images, captions].")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="With files: the dataset's name, or its folder.")] = None,
+    ids: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            metavar="IMAGES CAPTIONS",
+            help="With files: text files with the id of each row; without them rows are in the order of the split.",
+        ),
+    ] = None,
     data_root: DataRoot = None,
     split: Split = "test",
     scores: Annotated[
         str | None,
-        typer.Option(help='"all", or names as in mean,csd or match_prob:samples=3; the model\'s own without it.'),
+        typer.Option(
+            help='"all", or names as in mean,csd or match_prob:samples=3. Without it the model\'s own; of files cosine '
+            "for points, and mean, csd and match_prob for Gaussians."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for per-query values, one file per score.")] = None,
     workers: Workers = 2,
     as_json: Json = False,
 ) -> None:
-    """Measure retrieval in both directions on a split, with 95 % confidence intervals."""
-    from pcme.evaluation import evaluate as run_evaluation
+    """Measure retrieval in both directions on a split, of a run or of files, with 95 % confidence intervals."""
+    from pcme import evaluation
 
-    if out is not None:
-        files.ensure_folder(out, "the results' folder")  # before the work, not after it
-    with progress_bars() as progress:
-        report = run_evaluation(
-            run, data_root=data_root, split=split, scores=scores, workers=workers, progress=progress
-        )
+    _require_one(run, embeddings, scores_matrix, data=data, ids=ids, scores=scores)
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(files.prepared(out, "the results' folder"))  # before the work, not after it
+        progress = stack.enter_context(progress_bars())
+        if run is not None:
+            report = evaluation.evaluate(
+                run, data_root=data_root, split=split, scores=scores, workers=workers, progress=progress
+            )
+        elif embeddings is not None:
+            report = evaluation.evaluate_embeddings(
+                *embeddings, str(data), data_root=data_root, split=split, scores=scores, ids=ids, progress=progress
+            )
+        else:
+            report = evaluation.evaluate_matrix(
+                str(scores_matrix), str(data), data_root=data_root, split=split, ids=ids, progress=progress
+            )
     if out is not None:
         report.save(out)
     for note in report.notes:
@@ -76,6 +112,29 @@ def evaluate(
         _print_several(report)
     if out is not None:
         typer.echo(f"wrote {out}")
+
+
+def _require_one(
+    run: Path | None,
+    embeddings: tuple[Path, Path] | None,
+    scores_matrix: Path | None,
+    *,
+    data: str | None,
+    ids: tuple[Path, Path] | None,
+    scores: str | None,
+) -> None:
+    """Refuse options that do not go together."""
+    sources = {"RUN": run, "--embeddings": embeddings, "--scores-matrix": scores_matrix}
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        raise ConfigError(f"{', '.join(sources)}: must be one of them, got {' and '.join(given) or 'none'}. Give one.")
+    if run is not None and (data is not None or ids is not None):
+        option = "--data" if data is not None else "--ids"
+        raise ConfigError(f"{option}: goes with files, got the run {run}, which knows its data. Leave it out.")
+    if run is None and data is None:
+        raise ConfigError(f"--data: is missing. Say whose rows {given[0]} has, as in --data coco --data-root PATH.")
+    if scores_matrix is not None and scores is not None:
+        raise ConfigError(f"--scores: a matrix has its scores already, got {scores}. Leave it out.")
 
 
 def _print_one(result: Evaluation) -> None:
@@ -104,8 +163,8 @@ def _print_several(report: EvaluationReport) -> None:
     for label, result, cost in zip(report.labels, report.results, report.costs, strict=True):
         directions = [(each.metrics, intervals(each, shown)) for each in (result.i2t, result.t2i)]
         cells = [_short(metrics[name], spans[name]) for metrics, spans in directions for name in shown]
-        work = "–" if cost.work is None else f"{cost.work:,}"
-        rows.append((label, *cells, f"{cost.numbers:,}", f"{cost.bytes:,}", work))
+        figures = (None, None, None) if cost is None else (cost.numbers, cost.bytes, cost.work)
+        rows.append((label, *cells, *("–" if figure is None else f"{figure:,}" for figure in figures)))
     columns = ("score, %", "R-P i2t", "R@1 i2t", "R-P t2i", "R@1 t2i", "size", "bytes", "work")
     print_table(columns, rows)
     typer.echo(

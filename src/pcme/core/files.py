@@ -91,3 +91,16 @@ def ensure_folder(folder: str | Path, role: str) -> Path:
         reason = error.strerror or error
         raise ConfigError(f"{target} cannot be {role}: {reason}. Give another folder (--out).") from error
     return target
+
+
+@contextmanager
+def prepared(folder: Path, role: str) -> Iterator[Path]:
+    """Within the `with` block the folder is there; if the block fails, one that is new and empty goes again."""
+    new = not folder.exists()
+    target = ensure_folder(folder, role)
+    try:
+        yield target
+    except BaseException:
+        if new and not any(target.iterdir()):
+            target.rmdir()
+        raise

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float, Int64, Shaped
+from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from pcme.errors import DataError, FormatError
@@ -15,11 +16,14 @@ CHECKED_BYTES = 64 * 2**20
 
 
 def mapped_array(path: Path) -> Shaped[np.ndarray, "..."]:
-    """The array in a .npy file; pickled objects are refused."""
+    """The array in a .npy file; pickled objects and archives are refused."""
     try:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+                raise ValueError("its first bytes are others")
         values: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: not a NumPy file of numbers, {error}.") from error
+    except (EOFError, OSError, ValueError) as error:
+        raise FormatError(f"{path}: not a NumPy file of numbers, {error}. Write one with numpy.save.") from error
     return values
 
 

@@ -69,7 +69,8 @@ class CaptionDataset:
 
     `caption_image` is the image each caption was written for; `classes` and `labels` belong to images, and a caption
     inherits its image's. `metadata` holds whatever else is known of an image. `image_vectors` and `caption_vectors`
-    replace pixels and words. `readings` names further ways to judge the split (`pcme.evaluation.readings`).
+    replace pixels and words. `readings` names further ways to judge the split (`pcme.evaluation.readings`), and
+    `obstacles` those that it cannot be judged by, with the reason.
 
     >>> from pathlib import Path
     >>> from pcme.data.sources import Files
@@ -99,6 +100,7 @@ class CaptionDataset:
     image_vectors: VectorFile | None = field(default=None, repr=False)
     caption_vectors: VectorFile | None = field(default=None, repr=False)
     readings: tuple[str, ...] = ()
+    obstacles: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n, m = len(self.images), len(self.captions)

@@ -57,10 +57,9 @@ def assemble(
     if match not in ("image", "class"):
         raise ConfigError(f'match: must be "image" or "class", got "{match}".')
     usable = list(_usable(records, match, captions_per_image, problems))
+    listed = source([record.image for record in usable])
+    usable = [usable[index] for index in _present(listed, problems, need_images=need_images)]
     images = source([record.image for record in usable])
-    if need_images:
-        usable = [usable[index] for index in _present(images, problems)]
-        images = source([record.image for record in usable])
     if not usable:
         faults = problems.summary() or "no records"
         raise DataError(f"{name}/{split}: nothing that can be used, {faults}. Add the missing images and captions.")
@@ -138,9 +137,11 @@ def _captions(record: Record, problems: Problems) -> list[tuple[str, str]]:
     return [(ident, text) for ident, text in zip(ids, texts, strict=True) if text is not None]
 
 
-def _present(images: ImageSource, problems: Problems) -> Iterator[int]:
+def _present(images: ImageSource, problems: Problems, *, need_images: bool) -> Iterator[int]:
+    """Images that can be opened; those that are missing too, unless they are needed."""
     for index in range(len(images)):
-        if (fault := _fault(images, index)) is None:
+        fault = _fault(images, index)
+        if fault is None or (fault[0] == "image-missing" and not need_images):
             yield index
         else:
             problems.add(fault[0], images.id(index), fault[1])

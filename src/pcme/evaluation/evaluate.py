@@ -24,12 +24,13 @@ SUMMARY = "summary.json"
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """The evaluations of one run on one split, one per score, and the problems of its data."""
+    """The evaluations of one run, or of files, on one split, one per score, and the problems of its data."""
 
     run: Path
+    """The run's folder, or the file that was judged."""
     results: tuple[Evaluation, ...]
-    costs: tuple[Cost, ...]
-    """The cost of each score here."""
+    costs: tuple[Cost | None, ...]
+    """The cost of each score here; None where scores were given."""
     notes: tuple[str, ...]
     problems: Problems
 
@@ -83,11 +84,11 @@ def _label(result: Evaluation, results: Sequence[Evaluation]) -> str:
     return "-".join([result.score, *apart])
 
 
-def _summary(result: Evaluation, spent: Cost) -> dict[str, Any]:
-    """The metrics of a score with their intervals, and its cost."""
+def _summary(result: Evaluation, spent: Cost | None) -> dict[str, Any]:
+    """The metrics of a score with their intervals, and its cost, if that is known."""
     spans = {}
     for way in DIRECTIONS:
         ends = intervals(result.direction(way)).items()
         spans[way] = {name: None if math.isnan(span.low) else [span.low, span.high] for name, span in ends}
     about = {"dataset": result.dataset, "parameters": result.parameters, "notes": result.notes}
-    return {**result.record(), "intervals": spans, "cost": asdict(spent), **about}
+    return {**result.record(), "intervals": spans, "cost": spent and asdict(spent), **about}

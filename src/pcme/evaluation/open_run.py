@@ -42,15 +42,16 @@ def open_run(
 
 def find_dataset(recipe: Recipe, data_root: Path | None = None) -> Dataset:
     """Find the data of a recipe: in `data_root`, where the recipe says, or below $PCME_DATA."""
-    kind, params = recipe.data.kind, recipe.data.params
-    on_disk = bool(data.registry.get(kind).layout)
-    if data_root is not None:
-        if not on_disk:
-            raise ConfigError(f"{kind}: is drawn and has no folder, got {data_root}. Leave --data-root out.")
-        return data.create(kind, **{**params, "root": data_root})
-    if on_disk and "root" not in params:
-        return data.find(kind, **params)
-    return data.create(kind, **params)
+    return find_data(recipe.data.kind, data_root, **recipe.data.params)
+
+
+def find_data(name: str, data_root: Path | None = None, **params: object) -> Dataset:
+    """Find a dataset by its name: in `data_root`, where its parameters say, or below $PCME_DATA; or by its folder."""
+    if data_root is None:
+        return data.create(name, **params) if "root" in params else data.find(name, **params)
+    if not data.registry.get(name).layout:
+        raise ConfigError(f"{name}: is drawn and has no folder, got {data_root}. Leave --data-root out.")
+    return data.create(name, **{**params, "root": data_root})
 
 
 def load_split(

@@ -4,7 +4,9 @@ Each block of rows is ranked once, as deep as any metric needs. A symmetric scor
 captions search images, and images search captions in the transposed matrix. Paper: §4.1.1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,12 +44,23 @@ def evaluate_score(
     """Evaluate a score on embeddings, per query in both directions; `truth` is the split, or its `protocol`."""
     rules = truth if isinstance(truth, Protocol) else protocol(truth)
     values = _both_directions(score, images, captions, rules.t2i, rules.i2t, progress)
-    t2i, i2t = (
-        Direction(part, truth.ids, truth.matches.shape[1], truth.clusters, truth.fold_of)
-        for part, truth in zip(values, (rules.t2i, rules.i2t), strict=True)
-    )
-    about = (rules.digest, rules.notes, rules.labels)
-    return Evaluation(rules.dataset, score.name, score.parameters, i2t, t2i, *about)
+    return _evaluation(rules, score.name, score.parameters, values)
+
+
+def evaluate_blocks(
+    name: str,
+    by_caption: Blocks,
+    by_image: Blocks,
+    rules: Protocol,
+    *,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+    progress: Progress = silent,
+) -> Evaluation:
+    """Evaluate scores that are there: blocks of all captions' scores of all images, and of images' of captions."""
+    captions, images = len(rules.t2i.matches), len(rules.i2t.matches)
+    t2i = _values(by_caption, rules.t2i, lambda done: progress("queries", done, captions + images))
+    i2t = _values(by_image, rules.i2t, lambda done: progress("queries", captions + done, captions + images))
+    return _evaluation(rules, name, dict(parameters), (t2i, i2t))
 
 
 def retrieval(score: Score, images: Embedding, captions: Embedding, matches: Matches) -> dict[str, dict[str, float]]:
@@ -64,6 +77,15 @@ def retrieval(score: Score, images: Embedding, captions: Embedding, matches: Mat
 def shares_matrix(score: Score, images: Embedding) -> bool:
     """Whether one matrix serves both directions: never if either side is sampled afresh."""
     return score.symmetric and not (score.positional and isinstance(images, Gaussian))
+
+
+def _evaluation(rules: Protocol, name: str, parameters: Mapping[str, Any], values: tuple[Values, Values]) -> Evaluation:
+    """The evaluation with these values, of captions as queries and of images."""
+    t2i, i2t = (
+        Direction(part, truth.ids, truth.matches.shape[1], truth.clusters, truth.fold_of)
+        for part, truth in zip(values, (rules.t2i, rules.i2t), strict=True)
+    )
+    return Evaluation(rules.dataset, name, parameters, i2t, t2i, rules.digest, rules.notes, rules.labels)
 
 
 def _both_directions(

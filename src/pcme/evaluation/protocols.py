@@ -44,8 +44,9 @@ def protocol(dataset: CaptionDataset, chosen: Sequence[Reading] | None = None) -
     if chosen is None:
         labelled = ["pmrp"] if dataset.labelled.any() else []  # folds need the labels before them
         chosen = [readings.registry.create(name) for name in dict.fromkeys([*labelled, *dataset.readings])]
+    known = {readings.registry.get(name): why for name, why in dataset.obstacles.items()}
     for reading in chosen:
-        if (obstacle := reading.obstacle(dataset)) is None:
+        if (obstacle := known.get(type(reading)) or reading.obstacle(dataset)) is None:
             truths = reading.add(dataset, truths)
         else:
             obstacles.setdefault(obstacle, []).append(f"no {reading.title}")

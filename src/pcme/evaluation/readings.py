@@ -54,9 +54,7 @@ class PlausibleMatches(Reading):
 
     def obstacle(self, split: CaptionDataset) -> str | None:
         """Need labels."""
-        if split.labelled.any():
-            return None
-        return f"{split.where} has no labels. Put instances_val2014.json into annotations/."
+        return None if split.labelled.any() else f"{split.where} has no labels"
 
     def add(self, split: CaptionDataset, truths: Truths) -> Truths:
         """Group the images by their labels; a caption has those of its image."""

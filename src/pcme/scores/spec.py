@@ -36,27 +36,20 @@ class Spec:
     def parse_all(cls, selection: str | Sequence[str]) -> tuple["Spec", ...]:
         """Read some scores, each once, in the order given; text is split at its commas.
 
-        A part with "=" and without a name before ":" is a parameter of the score before it.
-
         >>> Spec.parse_all("js,match_prob:samples=3,seed=1,jeffreys")
         (Spec(name='jeffreys', params=()), Spec(name='match_prob', params=(('samples', 3), ('seed', 1))))
         """
-        texts: list[list[str]] = []
-        for part in selection.split(",") if isinstance(selection, str) else selection:
-            name, colon, first = part.partition(":")
-            if texts and "=" in name:
-                texts[-1].append(part)
-            elif part.strip():
-                texts.append([name, *([first] if colon else [])])
+        texts = split(selection)
         if not texts:
             raise ConfigError('scores: no name, got "". Give "all", or names as in "mean,csd".')
-        return tuple(dict.fromkeys(cls._of(name.strip(), assignments) for name, *assignments in texts))
+        return tuple(dict.fromkeys(map(cls._of, texts)))
 
     @classmethod
-    def _of(cls, name: str, assignments: Sequence[str]) -> "Spec":
-        canonical = registry.name_of(registry.get(name))
-        parts = [part for text in assignments for part in text.split(",")]  # of a list, a spec may hold commas
-        spec = cls(canonical, tuple(assigned(registry, canonical, parts, option=f'score "{name}"').items()))
+    def _of(cls, text: str) -> "Spec":
+        name, colon, rest = text.partition(":")
+        canonical = registry.name_of(registry.get(name.strip()))
+        parts = rest.split(",") if colon else []
+        spec = cls(canonical, tuple(assigned(registry, canonical, parts, option=f'score "{name.strip()}"').items()))
         spec.make()  # refuses parameters and values
         return spec
 
@@ -69,3 +62,18 @@ class Spec:
         if learned.name != self.name:
             return self.make()
         return replace(learned, **dict(self.params))  # type: ignore[type-var]  # all are dataclasses
+
+
+def split(selection: str | Sequence[str]) -> list[str]:
+    """The text of each score: a part with "=" and without a name before ":" is a parameter of the score before it.
+
+    >>> split("cosine, match_prob:samples=3,seed=1,mean")
+    ['cosine', 'match_prob:samples=3,seed=1', 'mean']
+    """
+    texts: list[str] = []
+    for part in selection.split(",") if isinstance(selection, str) else selection:
+        if texts and "=" in part.partition(":")[0]:
+            texts[-1] += f",{part}"
+        elif part.strip():
+            texts.append(part.strip())
+    return texts

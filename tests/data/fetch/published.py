@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pcme.data.fetch import registry
 from tests.data.fetch.serving import tarred, zipped
+from tests.data.formats import official
 from tests.data.formats.test_cub import IMAGES, LISTS
 from tests.helpers import picture
 
@@ -25,7 +26,7 @@ def cub(jpg):
 
 def coco(jpg):
     train, val, test = (f"COCO_{part}2014_{number:012}.jpg" for number, part in ((1, "train"), (2, "val"), (3, "val")))
-    objects = {"categories": [{"id": 1, "name": "bird"}], "annotations": [{"image_id": 3, "category_id": 1}]}
+    objects = official.instances((2, 3), [(3, 1)])
     names = ("captions_train2014", "captions_val2014", "instances_train2014", "person_keypoints_val2014")
     documents = {f"annotations/{name}.json": b"{}" for name in names}
     documents["annotations/instances_val2014.json"] = json.dumps(objects).encode()

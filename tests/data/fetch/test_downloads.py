@@ -64,7 +64,7 @@ def test_the_folder_is_what_the_loader_reads(name, server, tmp_path, monkeypatch
 def test_coco_has_its_objects(server, tmp_path, monkeypatch):
     publish("coco", server, tmp_path / "coco", monkeypatch)
     create("coco").fetch(tmp_path / "coco")
-    assert find(tmp_path / "coco").load("test").labels.names == ("bird",)
+    assert find(tmp_path / "coco").load("test").labels.names[0] == "person"
     assert not (tmp_path / "coco" / "annotations" / "instances_train2014.json").exists()
 
 

@@ -10,11 +10,11 @@ import pytest
 from pcme.data import Problems, create, find
 from pcme.data.formats.coco import COCO
 from pcme.errors import ConfigError, DataError, FormatError
+from pcme.evaluation import protocol
 from pcme.retrieval.plausible import pmrp
+from tests.data.formats import official
 from tests.data.formats.reading import ids, load_as
 from tests.helpers import picture, real
-
-CATEGORIES = [{"id": number, "name": name} for number, name in ((90, "brush"), (1, "person"), (17, "cat"))]
 
 load = partial(load_as, COCO)
 
@@ -42,10 +42,10 @@ def karpathy(tmp_path):
     (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries, "dataset": "coco"}))
     for entry in entries:
         picture(tmp_path / entry["filepath"] / entry["filename"])
-    seen = [{"image_id": image, "category_id": kind} for image, kind in ((7, 17), (7, 17), (7, 1), (5, 90))]
+    seen = [(7, 17), (7, 17, "crowd"), (7, 1), (5, 90, "crowd")]
     (tmp_path / "annotations").mkdir()
-    instances = json.dumps({"categories": CATEGORIES, "annotations": seen})
-    (tmp_path / "annotations" / "instances_val2014.json").write_text(instances)
+    document = json.dumps(official.instances([4, 5, 6, 7, 8], seen))
+    (tmp_path / "annotations" / "instances_val2014.json").write_text(document)
     return tmp_path
 
 
@@ -67,8 +67,9 @@ def test_images_keep_file_order_captions_their_ids_and_train_holds_restval_too(k
     assert test.caption_ids[:6] == ("700", "701", "702", "703", "704", "500")
     assert test.multiplicity().tolist() == [1] * 15
     assert test.images.load(0).size == (24, 18)
-    assert test.labels.names == ("person", "cat", "brush")  # by category id
-    assert test.labels.values.astype(int).tolist() == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert [len(test.labels.names), *test.labels.names[::79]] == [80, "person", "toothbrush"]  # by category id
+    objects = [[test.labels.names[n] for n in np.flatnonzero(row)] for row in test.labels.values]
+    assert objects == [["person", "cat"], ["toothbrush"], []]
     assert test.labelled.tolist() == [True, True, False]
 
 
@@ -91,6 +92,20 @@ def test_images_without_objects_drop_out_of_pmrp_only(karpathy):
     outside = pmrp(scores, kept.labels.values[kept.caption_image], kept.labels.values)
     assert np.isnan(inside[10:]).all()
     assert np.array_equal(inside[captions], outside)
+
+
+def test_labels_of_images_that_the_instances_file_does_not_list_are_unknown_not_none(karpathy):
+    """As instances_val2017.json beside Karpathy's split: most images would drop out without a word."""
+    path = karpathy / "annotations" / "instances_val2014.json"
+    edit(path, lambda document: document["images"].pop(2))  # image 6, which has no object
+    path.rename(path.with_name("instances_val2017.json"))
+    test = COCO(karpathy).load("test")
+    assert test.labels is None
+    assert "3 images, of which the instances file lists 2. Put instances_val2014.json" in test.obstacles["pmrp"]
+    path.write_text(json.dumps(official.instances([6], [(6, 90)])))
+    both = COCO(karpathy).load("test")
+    assert both.labelled.tolist() == [True, True, True], "files of both years are one"
+    assert both.obstacles == {}
 
 
 def test_splits_name_their_readings(karpathy):
@@ -138,25 +153,20 @@ def test_a_damaged_file_is_a_format_error(karpathy, name, text):
 
 
 @pytest.fixture
-def official(tmp_path):
+def folder(tmp_path):
+    """The official files of 2014 alone."""
     for split in ("train", "val"):
-        document = {
-            "images": [{"id": n, "file_name": f"COCO_{split}2014_{n:012}.jpg"} for n in (8, 2)],
-            "annotations": [
-                {"id": 10 * n + c, "image_id": n, "caption": f"{split} {n} {c}"} for c in range(6) for n in (2, 8)
-            ],
-        }
         path = tmp_path / "annotations" / f"captions_{split}2014.json.gz"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress(json.dumps(document).encode()))
+        path.write_bytes(gzip.compress(json.dumps(official.captions((8, 2), 6, split)).encode()))
         for n in (8, 2):
-            picture(tmp_path / f"{split}2014" / f"COCO_{split}2014_{n:012}.jpg")
+            picture(tmp_path / f"{split}2014" / official.file_name(n, split))
     return tmp_path
 
 
-def test_the_official_files_give_the_official_splits(official):
-    dataset = find(official)
-    assert (dataset, dataset.splits) == (COCO(official), ("train", "val"))
+def test_the_official_files_give_the_official_splits(folder):
+    dataset = find(folder)
+    assert (dataset, dataset.splits) == (COCO(folder), ("train", "val"))
     val = dataset.load("val")
     assert ids(val) == [f"val2014/COCO_val2014_{number:012}.jpg" for number in (8, 2)]
     assert list(val.captions[:5]) == [f"val 8 {c}" for c in range(5)]
@@ -165,30 +175,53 @@ def test_the_official_files_give_the_official_splits(official):
         dataset.load("test")
 
 
-def test_official_records_that_lack_a_field_are_reported(official):
+def test_official_records_that_lack_a_field_are_reported(folder):
     def damage(document):
         del document["images"][1]["file_name"]
         document["annotations"] += [{"id": 1}, None]
 
-    edit(official / "annotations" / "captions_val2014.json.gz", damage)
-    dataset, problems = load(official, "val")
+    edit(folder / "annotations" / "captions_val2014.json.gz", damage)
+    dataset, problems = load(folder, "val")
     assert len(dataset.images) == 1
     assert problems.counts == {"row-malformed": 3, "caption-surplus": 1}
 
 
 @pytest.mark.parametrize("raw", [b"not gzip", gzip.compress(b'{"images": 1}'), gzip.compress(b"{}" * 99)[:20]])
-def test_a_damaged_official_file_is_a_format_error(official, raw):
-    (official / "annotations" / "captions_val2014.json.gz").write_bytes(raw)
+def test_a_damaged_official_file_is_a_format_error(folder, raw):
+    (folder / "annotations" / "captions_val2014.json.gz").write_bytes(raw)
     with pytest.raises(FormatError, match="captions_val2014"):
-        COCO(official).load("val")
+        COCO(folder).load("val")
 
 
-def test_captions_without_images_can_be_asked_for(official):
-    for path in (official / "val2014").iterdir():
+@pytest.mark.parametrize("year", [2014, 2017])
+def test_official_splits_have_pmrp_by_their_years_file_and_no_folds(tmp_path, year):
+    (tmp_path / "annotations").mkdir()
+    numbers = (8, 2, 5)
+    for name, document in (
+        ("captions", official.captions(numbers, year=year)),
+        ("instances", official.instances(numbers, [(8, 1), (5, 17, "crowd")], year)),
+    ):
+        (tmp_path / "annotations" / f"{name}_val{year}.json").write_text(json.dumps(document))
+    val, _ = load(tmp_path, "val", need_images=False)
+    assert ids(val)[0] == f"val{year}/{official.file_name(8, year=year)}"
+    assert val.labelled.tolist() == [True, False, True]
+    rules = protocol(val)
+    assert rules.notes == (
+        f"no 1K: coco/val is the official split of {year}, the folds are of Karpathy's. Put dataset_coco.json beside "
+        "annotations/.",
+    )
+    assert rules.t2i.plausible.labelled.tolist() == [True, False, True]
+    (tmp_path / "annotations" / f"instances_val{year}.json").unlink()
+    notes = protocol(load(tmp_path, "val", need_images=False)[0]).notes
+    assert notes[0] == f"no PMRP: coco/val has no labels. Put instances_val{year}.json into annotations/."
+
+
+def test_captions_without_images_can_be_asked_for(folder):
+    for path in (folder / "val2014").iterdir():
         path.unlink()
     with pytest.raises(DataError, match="image-missing: 2"):
-        COCO(official).load("val")
-    assert len(COCO(official, need_images=False).load("val").captions) == 10
+        COCO(folder).load("val")
+    assert len(COCO(folder, need_images=False).load("val").captions) == 10
 
 
 def test_the_real_captions_have_the_protocols_counts():
@@ -196,3 +229,10 @@ def test_the_real_captions_have_the_protocols_counts():
     assert (len(val.images), len(val.captions)) == (5_000, 25_000)  # of 25,014
     assert np.bincount(val.caption_image).tolist() == [5] * 5_000
     assert problems.counts["caption-surplus"] == 13
+
+
+def test_the_real_val2017_has_five_thousand_images_and_yet_no_folds():
+    val, _ = load(real("coco"), "val", need_images=False)
+    rules = protocol(val)
+    assert rules.t2i.folds == rules.i2t.folds == ()
+    assert ["instances_val2017.json" in rules.notes[0], "no 1K" in rules.notes[1]] == [True, True]

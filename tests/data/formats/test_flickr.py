@@ -6,6 +6,7 @@ import pytest
 
 from pcme.data import Problems, find
 from pcme.data.formats.flickr import Flickr8k, Flickr30k
+from pcme.errors import DataError
 from tests.data.formats.reading import ids, load_as
 from tests.helpers import picture, real
 
@@ -45,6 +46,15 @@ def test_missing_images_captions_and_bad_lines_are_reported(flickr8k):
     assert train.captions[-1] == "caf\N{REPLACEMENT CHARACTER}"
     kinds = ("image-missing", "image-without-captions", "caption-not-utf8", "row-malformed")
     assert problems.counts == dict.fromkeys(kinds, 1)
+
+
+def test_captions_without_images_can_be_asked_for(flickr8k):
+    for path in (flickr8k / "Flicker8k_Dataset").iterdir():
+        path.unlink()
+    with pytest.raises(DataError, match="image-missing: 2"):
+        Flickr8k(flickr8k).load("test")
+    test = Flickr8k(flickr8k).with_missing().load("test")
+    assert (len(test.images), len(test.captions)) == (2, 10)
 
 
 def test_flickr30k_without_splits_is_all(tmp_path):

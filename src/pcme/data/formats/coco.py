@@ -1,8 +1,8 @@
 """COCO Captions: the Karpathy splits, or without `dataset_coco.json` the official ones of the annotation files.
 
 Five captions of an image count, the first five where there are more: so the 5K protocol has its 25,000 test captions.
-The labels for Plausible-Match R-Precision are the 80 object classes of the val instances files; no measure needs those
-of train, a file of 450 MB. Paper: §4.1, §C.1.
+The labels for Plausible-Match R-Precision are the 80 object classes of the val instances files; a crowd counts as its
+class. No measure needs those of train, a file of 450 MB. Paper: §4.1, §C.1.
 """
 
 from collections import defaultdict
@@ -24,6 +24,8 @@ from pcme.errors import FormatError
 CAPTIONS_PER_IMAGE = 5
 _KARPATHY = "dataset_coco.json"
 _PATTERNS = ("{path}", "images/{path}", "images/trainval35k/{name}", "images/{name}", "{name}")
+_Labelled = tuple[list[Record], list[str] | None, str]
+"""Records, the names of their labels' classes, and why there are no labels."""
 
 
 @registry.register("coco")
@@ -64,40 +66,71 @@ class COCO(Dataset):
         """One split, images in file order."""
         self.checked_split(split)
         if karpathy := _document(self.root, _KARPATHY):
-            listed = karpathy_records(karpathy, split, problems)
+            year, listed = "2014", karpathy_records(karpathy, split, problems)
         else:
-            listed = _official_records(_official(self.root)[split], problems)
+            captions = _official(self.root)[split]
+            year, listed = _folder(captions)[-4:], _official_records(captions, problems)
         records = located(listed, self.root, _PATTERNS)
-        label_names = None
-        if split != "train" and (objects := _objects(self.root)):
-            label_names, seen = objects
-            records = [replace(record, labels=seen[str(record.metadata.get("coco_id"))]) for record in records]
-        return assemble(
+        labelled: _Labelled = (records, None, "") if split == "train" else _with_objects(records, self.root, year)
+        records, classes, fault = labelled
+        assembled = assemble(
             "coco",
             split,
             records,
             lambda names: Files(self.root, names),
             problems,
             captions_per_image=CAPTIONS_PER_IMAGE,
-            label_names=label_names,
+            label_names=classes,
             need_images=self.need_images,
         )
+        obstacles = {"pmrp": f"{assembled.where} {fault}"} if fault else {}
+        if not karpathy:
+            kind = f"{assembled.where} is the official split of {year}, the folds are of Karpathy's"
+            obstacles["1k"] = f"{kind}. Put dataset_coco.json beside annotations/."
+        return replace(assembled, obstacles=obstacles)
 
 
-def _objects(root: Path) -> tuple[list[str], defaultdict[str, set[str]]] | None:
-    """The object classes of the val instances files by category id, and {image id: those seen}; None without a file."""
+@dataclass(frozen=True)
+class _Objects:
+    """What the val instances files say: object classes by category id, images listed, {image id: classes seen}."""
+
+    names: list[str]
+    images: set[str]
+    seen: defaultdict[str, set[str]]
+
+
+def _with_objects(records: list[Record], root: Path, year: str) -> _Labelled:
+    """The records with their objects, and the names of all classes; or why there are none.
+
+    An image that is listed without objects has none; of one that is not listed nothing is known.
+    """
+    objects, remedy = _objects(root), f"Put instances_val{year}.json into annotations/."
+    if objects is None:
+        return records, None, f"has no labels. {remedy}"
+    ids = [str(record.metadata.get("coco_id")) for record in records]
+    known = sum(ident in objects.images for ident in ids)
+    if known < len(ids):
+        return records, None, f"has {len(ids):,} images, of which the instances file lists {known:,}. {remedy}"
+    labelled = [replace(record, labels=objects.seen[ident]) for record, ident in zip(records, ids, strict=True)]
+    return labelled, objects.names, ""
+
+
+def _objects(root: Path) -> _Objects | None:
+    """The objects in the val instances files of both years; None without a file."""
     paths = [path for year in ("2014", "2017") if (path := _document(root, f"instances_val{year}.json"))]
     names: dict[int, str] = {}
+    images: set[str] = set()
     seen: defaultdict[str, set[str]] = defaultdict(set)
     for path in paths:
         document = json_document(path)
         try:
             names |= {category["id"]: category["name"] for category in document["categories"]}
+            images |= {str(image["id"]) for image in document["images"]}
             for annotation in document["annotations"]:
                 seen[str(annotation["image_id"])].add(names[annotation["category_id"]])
         except (KeyError, TypeError) as error:
             raise FormatError(f"{path}: not a COCO instances file, it lacks {error}.") from error
-    return ([names[number] for number in sorted(names)], seen) if paths else None
+    return _Objects([names[number] for number in sorted(names)], images, seen) if paths else None
 
 
 def _document(root: Path, name: str) -> Path | None:
@@ -125,11 +158,16 @@ def _official_records(path: Path, problems: Problems) -> Iterator[Record]:
     fields = ("image_id", "id", "caption")
     for image, ident, text in _values(document["annotations"], fields, f"{path.name}:annotations", problems):
         captions[str(image)].append((str(ident), str(text)))
-    folder = path.name.partition(".")[0].removeprefix("captions_")
+    folder = _folder(path)
     for image, file in _values(document["images"], ("id", "file_name"), f"{path.name}:images", problems):
         listed = captions[str(image)]
         ids, texts = [ident for ident, _ in listed], [text for _, text in listed]
         yield Record(f"{folder}/{file}", texts, ids, metadata={"coco_id": image})
+
+
+def _folder(captions: Path) -> str:
+    """ "val2014", the folder of the images of captions_val2014.json.gz."""
+    return captions.name.partition(".")[0].removeprefix("captions_")
 
 
 def _values(entries: list[Any], fields: Sequence[str], where: str, problems: Problems) -> Iterator[list[Any]]:

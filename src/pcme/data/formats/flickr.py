@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -23,6 +23,8 @@ class _Flickr(Dataset):
     patterns: ClassVar[tuple[str, ...]]
 
     root: Path
+    need_images: bool = True
+    """Whether captions of missing images are left out; False for work on text alone."""
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -37,13 +39,20 @@ class _Flickr(Dataset):
         listed = [split for split, name in self.lists.items() if (self.root / name).is_file()]
         return tuple(listed) or ("all",)
 
+    def with_missing(self) -> "_Flickr":
+        """The captions of all images, there or not."""
+        return replace(self, need_images=False)
+
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, images in the order of its list."""
         self.checked_split(split)
         karpathy = self._karpathy(self.root)
         listed = karpathy_records(karpathy, split, problems) if karpathy.is_file() else self._listed(split, problems)
         records = located(listed, self.root, self.patterns)
-        return assemble(type(self).__name__.lower(), split, records, lambda names: Files(self.root, names), problems)
+        name = type(self).__name__.lower()
+        return assemble(
+            name, split, records, lambda names: Files(self.root, names), problems, need_images=self.need_images
+        )
 
     def _listed(self, split: str, problems: Problems) -> Iterator[Record]:
         captions = _tokens(self.root / self.tokens, problems)
