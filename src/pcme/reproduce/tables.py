@@ -112,11 +112,15 @@ def _folds(table: ResultTable) -> str:
 
 def _stated(drawing: Drawing) -> str:
     """The numbers of a drawing, with their meanings."""
-    lines = [["", "", "meaning"], ["---", "---:", "---"]]
-    for number in drawing.numbers:
-        value = "–" if number.value is None else f"{number.value:,.4g}".replace("-", "−")
-        lines.append([number.name, value, number.meaning])
-    return piped(lines)
+    head = [["", "", "meaning"], ["---", "---:", "---"]]
+    return piped([*head, *([number.name, _plain(number.value), number.meaning] for number in drawing.numbers)])
+
+
+def _plain(value: float | None) -> str:
+    """ "1,280", "0.512"; a dash for none."""
+    if value is None:
+        return "–"
+    return (f"{value:,.0f}" if value == round(value) else f"{value:,.3g}").replace("-", "−")
 
 
 def _claims(differences: Sequence[Difference]) -> str:

@@ -10,7 +10,7 @@ from pcme.reproduce.sheets import Sheet, Source
 ROW, GAP, TOP = 1.12, 0.46, 0.42
 """Inches: the height of a tower, the room between the two, and that above them."""
 INPUT, BACKBONE, SITES, HEAD, GAUSSIAN, SCORE = (
-    (0.08, 0.86), (1.14, 1.0), (2.34, 0.9), (3.44, 0.9), (4.54, 0.8), (5.54, 0.8),
+    (0.06, 0.98), (1.22, 0.98), (2.38, 0.88), (3.44, 0.9), (4.54, 0.8), (5.54, 0.8),
 )  # fmt: skip
 """The left end and the width of each column."""
 
@@ -57,7 +57,7 @@ def _tower(encoder: Encoder, top: float, boxes: list[Box], arrows: list[tuple[Po
         return Box(place[0], top + (half + 0.16 if low else 0), place[1], half, text, kind)
 
     middle = top + ROW / 2 - half / 2
-    given = Box(INPUT[0], middle, INPUT[1], half, f"{encoder.of[:-1]}\n{shown(encoder.input)}", "given")
+    given = Box(INPUT[0], middle, INPUT[1], half, f"{encoder.of[:-1]}\n{_given(encoder)}", "given")
     backbone = Box(BACKBONE[0], middle, BACKBONE[1], half, f"{encoder.backbone}\n{millions(encoder)}", "learned")
     sites = column(SITES, f"sites\n{shown(encoder.sites)}")
     whole = column(SITES, f"whole\n{shown(encoder.whole)}", low=True)
@@ -73,6 +73,10 @@ def _tower(encoder: Encoder, top: float, boxes: list[Box], arrows: list[tuple[Po
     arrows += [(head.right, out.left) for head in heads]
     boxes += [given, backbone, sites, whole, *heads, out]
     return out
+
+
+def _given(encoder: Encoder) -> str:
+    return f"{encoder.input[0]} words" if len(encoder.input) == 1 else shown(encoder.input)
 
 
 def shown(shape: Shape) -> str:

@@ -48,7 +48,11 @@ class Quartet(Result):
         fit = sum(map(sum, self.fits))
         return (
             Number("pairs that fit", float(fit), f"of {len(self.captions) * len(self.images)} pairs here"),
-            Number("pairs that fit and are not annotated", float(fit - len(self.captions)), "negatives in training"),
+            Number(
+                "pairs that fit and are not annotated",
+                float(fit - len(self.captions)),
+                "wrong where only a caption's own image counts",
+            ),
             Number("images that fit a caption, mean of the split", self.fitting, "1: what is annotated is all"),
         )
 
@@ -63,8 +67,8 @@ class Figure4(Sheet[Quartet]):
         "what a caption says."
     )
     result = Quartet
-    title = "Can you match the captions to the images?"
-    reading = "The data pairs each caption with one image; all sixteen pairs fit. The answer is the last line."
+    title = "Captions and images that all fit"
+    reading = "Which caption was written for which image? All sixteen pairs fit; the answer is the last line."
     shows_images = True
 
     def compute(self, source: Source) -> Quartet:
@@ -74,11 +78,11 @@ class Figure4(Sheet[Quartet]):
         generator = numpy_stream(0, "fig4")
         order = generator.permutation(len(dataset.captions))
         order = order[counts[order] >= FOUR]
-        for first in order[np.argsort(counts[order], kind="stable")].tolist():
-            captions = _four(dataset, fits, first, generator)
-            if captions is not None:
-                break
-        else:
+        order = order[np.argsort(counts[order], kind="stable")]
+        trials = ((first, apart) for apart in _passes(dataset) for first in order.tolist())
+        found = (_four(dataset, fits, first, generator, apart=apart) for first, apart in trials)
+        captions = next((four for four in found if four is not None), None)
+        if captions is None:
             raise DataError(
                 f"{dataset.where}: must have four images and captions that all fit, got none. "
                 "Give more of it; on COCO, annotations/instances_val2014.json."
@@ -148,6 +152,11 @@ def _relation(dataset: CaptionDataset) -> tuple[Fitting, Int64[np.ndarray, " m"]
     return lambda caption: group == group[owner[caption]], sizes[group[owner]], shown
 
 
+def _passes(dataset: CaptionDataset) -> tuple[bool, ...]:
+    """Four of different classes are looked for first, unless captions fit their class alone."""
+    return (True, False) if dataset.classes is None or dataset.writer is not None else (False,)
+
+
 def _said(_: int) -> str:
     return "each caption is true of all four"
 
@@ -159,14 +168,18 @@ def _same_class(dataset: CaptionDataset) -> Callable[[int], str]:
 
 
 def _four(
-    dataset: CaptionDataset, fits: Fitting, first: int, generator: np.random.Generator
+    dataset: CaptionDataset, fits: Fitting, first: int, generator: np.random.Generator, *, apart: bool
 ) -> Int64[np.ndarray, " 4"] | None:
-    """Captions of different images and different texts, the first of them given, of which each fits all images."""
+    """Captions of different images and texts, the first of them given, of which each fits all images.
+
+    The images are `apart` if no two are of one class.
+    """
     owner, allowed = dataset.caption_image, fits(first)
+    kind = dataset.clusters[owner] if apart else owner
     chosen, texts = [first], {dataset.captions[first]}
     candidates = generator.permutation(np.flatnonzero(allowed[owner]))
     for caption in candidates.tolist():
-        if owner[caption] in owner[chosen] or not allowed[owner[caption]]:
+        if kind[caption] in kind[chosen] or not allowed[owner[caption]]:
             continue
         there, text = fits(caption), dataset.captions[caption]
         if there[owner[[*chosen, caption]]].all() and text not in texts:

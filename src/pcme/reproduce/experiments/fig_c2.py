@@ -70,7 +70,7 @@ class FigureC2(Sheet[Matching]):
     title = "Plausible matches"
     reading = (
         "On the left the query; beside it images whose labels differ in exactly 0, 1 or 2 places, each with its labels "
-        "and one of its captions. Labels that one of the two lacks are in brackets."
+        "and one of its captions. Labels that one of the two lacks come first, in brackets."
     )
     shows_images = True
 
@@ -146,9 +146,9 @@ def _draw(
 
 
 def _differing(labels: Sequence[str], others: Sequence[str]) -> list[str]:
-    """All labels of either, those that one of them lacks marked: "+" here alone, "−" there alone."""
+    """All labels of either, first those that one of them lacks: "+" here alone, "−" there alone."""
     return [
-        *(name for name in labels if name in others),
         *(f"[+{name}]" for name in labels if name not in others),
         *(f"[−{name}]" for name in others if name not in labels),
+        *(name for name in labels if name in others),
     ]
