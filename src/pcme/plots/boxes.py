@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pcme.plots.style import FAINT, INK, PALETTE, WIDTH, Figure, blank, patch, styled
 
@@ -10,6 +11,9 @@ Point = tuple[float, float]
 GREY = "#f1f3f6"
 COLOURS = {"given": "white", "learned": "#dbe9f6", "plain": GREY}
 """What a box is: something given, something with weights, or a step without any."""
+ARROW: dict[str, Any] = {
+    "arrowstyle": "-|>", "color": INK, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,7 @@ def diagram(
         middle = (box.x + box.width / 2, box.y + box.height / 2)
         sheet.text(*middle, box.text, ha="center", va="center", fontsize=8, linespacing=1.25)
     for start, end in arrows:
-        looks = {"arrowstyle": "-|>", "color": INK, "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8}
-        sheet.annotate("", xy=end, xytext=start, arrowprops=looks)
+        sheet.annotate("", xy=end, xytext=start, arrowprops=ARROW)
     for heading in headings:
         sheet.text(heading.x, heading.y, heading.text, fontsize=9.5, fontweight="bold", va="center")
     return figure

@@ -47,7 +47,7 @@ class Source:
 class Sheet(Experiment, ABC, Generic[R]):
     """Abstract: a drawing of the data or of the network."""
 
-    setups = ("aviary", "cub", "coco")
+    setups: ClassVar[tuple[str, ...]] = ("aviary", "cub", "coco")
     result: ClassVar[type[Result]]
     """The class of what is drawn: R."""
     title: ClassVar[str]

@@ -103,7 +103,8 @@ class FigureC2(Sheet[Matching]):
         radii = [radius for radius in RADII if any(match.distance == radius for match in found.matches)]
         columns = [("query", [found.query])]
         columns += [(f"ζ = {radius}", [m for m in found.matches if m.distance == radius]) for radius in radii]
-        cell = SIDE + 0.12 + (LABEL_LINES + CAPTION_LINES) * LINE
+        longest = max(sum(map(len, _lines(shown, found.query))) for _, column in columns for shown in column)
+        cell = SIDE + 0.2 + longest * LINE
         height = 0.36 + cell * max(len(shown) for _, shown in columns)
         figure = style.blank(height, layout=None)
         sheet = figure.add_axes((0, 0, 1, 1))
@@ -138,11 +139,19 @@ def _draw(
     if images is not None and (pixels := central_square(images, shown.row)) is not None:
         sheet.imshow(pixels, extent=(left, left + SIDE, top + SIDE, top), aspect="auto")
     sheet.add_patch(style.patch("Rectangle", (left, top), SIDE, SIDE, fill=False, edgecolor=style.FAINT))
-    labels = textwrap.wrap(", ".join(_differing(shown.labels, query.labels)), CHARACTERS, max_lines=LABEL_LINES)
-    caption = textwrap.wrap(f"“{shown.caption}”", CHARACTERS, max_lines=CAPTION_LINES)
+    labels, caption = _lines(shown, query)
     sheet.text(left, top + SIDE + 0.05, "\n".join(labels), va="top", fontsize=8, fontweight="bold")
     below = top + SIDE + 0.07 + LINE * len(labels)
     sheet.text(left, below, "\n".join(caption), va="top", fontsize=8)
+
+
+def _lines(shown: Shown, query: Shown) -> tuple[list[str], list[str]]:
+    """The lines under an image: its labels, and its caption."""
+    labels = ", ".join(_differing(shown.labels, query.labels))
+    return (
+        textwrap.wrap(labels, CHARACTERS, max_lines=LABEL_LINES),
+        textwrap.wrap(f"“{shown.caption}”", CHARACTERS, max_lines=CAPTION_LINES),
+    )
 
 
 def _differing(labels: Sequence[str], others: Sequence[str]) -> list[str]:
