@@ -46,14 +46,14 @@ def test_variances_of_one_run_are_drawn_with_the_level_of_another(again):
     (drawing,), (table,) = result.drawings, result.tables
     profiles = drawing.content["profiles"]
     for side, profile in zip(("images", "captions"), profiles, strict=True):
-        beyond, item = (
-            table.rows[0].values[table.index(f"{side}, {title}")][0] for title in ("beyond one σ", "of the item")
-        )
-        assert (beyond, item) == pytest.approx((1 - profile["shares"]["item"], profile["shares"]["item"]))
+        names = {"of the item": "item", "of the dimension": "dimension", "of an item's shape": "shape"}
+        for title, share in names.items():
+            value = table.rows[0].values[table.index(f"{side}, {title}")][0]
+            assert value == pytest.approx(profile["shares"][share])
     levels = [figures_of(folder, row)["profiles"] for row in table.rows]
     assert [profile["isotropic"] for profile in profiles] == [profile["mean"][0] for profile in levels[1]]
     assert [profile["mean"] for profile in profiles] == [profile["mean"] for profile in levels[0]]
-    expected = [100 * (1 - profile["shares"]["item"]) - 50 for profile in profiles]
+    expected = [50 - 100 * profile["shares"]["item"] for profile in profiles]
     assert [difference.values[0] for difference in table.differences] == pytest.approx(expected)
     labels = figure(result, drawing).axes[0].get_legend().get_texts()
     assert "trained with one σ" in {label.get_text() for label in labels}

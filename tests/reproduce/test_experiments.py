@@ -54,7 +54,11 @@ def test_labels_titles_values_of_the_paper_claims_and_plots_fit_together(setup, 
     for claim in table.claims:
         assert {claim.above, claim.below} <= set(labels)
         assert {*claim.columns, *claim.than} <= set(titles)
-        assert claim.least is not None or (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
+        assert (
+            claim.least is not None
+            or claim.most is not None
+            or (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
+        )
 
 
 @everywhere

@@ -64,7 +64,6 @@ class VarianceProfiles(Result):
                 ("share of an item's width", profile.shares.item, "all that an isotropic σ has"),
                 ("share of the dimensions", profile.shares.dimension, "the same for all items"),
                 ("share of an item's shape", profile.shares.shape, "needs one σ a dimension"),
-                ("share beyond one σ an item", 1 - profile.shares.item, "the two before together"),
             )
         )
 

@@ -118,7 +118,7 @@ class Claim:
     """A claim of the paper: one row is above another, by the mean of some columns.
 
     With `than` it is above the other row's columns of these titles; in the same row, that compares columns. With
-    `least` it is above this value, as the columns show it, and no other row counts.
+    `least` it is above this value, with `most` below this one, as the columns show it, and no other row counts.
     """
 
     text: str
@@ -127,6 +127,7 @@ class Claim:
     columns: tuple[str, ...]
     than: tuple[str, ...] = ()
     least: float | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True)

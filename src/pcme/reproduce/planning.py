@@ -247,6 +247,8 @@ def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Differ
     below, paper_below = means(claim.below, claim.than or claim.columns)
     if claim.least is not None and above is not None:
         below, paper_below = [claim.least] * len(above), claim.least
+    if claim.most is not None and above is not None:
+        above, paper_above, below, paper_below = [claim.most] * len(above), claim.most, above, paper_above
     if above is None or below is None:
         return None
     return Difference(
