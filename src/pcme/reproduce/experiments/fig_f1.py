@@ -21,5 +21,5 @@ class FigureF1(Experiment):
         words, more = "appended (% of the words)", "σ is larger with half as many appended"
         return (
             spoiled(setup, "erased", "Images, pixels erased"),
-            spoiled(setup, "appended", "Captions, <unk>s appended", words, more),
+            spoiled(setup, "appended", "Captions, unknown words appended", words, more),
         )
