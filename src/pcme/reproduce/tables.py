@@ -27,8 +27,12 @@ def document(
         if picture is not None and table.plot is not None:
             number += 1
             parts.append(f"![{result.summary} {table.title}]({picture}-{number}.svg)")
+    read = ""
     for index, drawing in enumerate(result.drawings):
-        parts.append(f"**{drawing.title}.** {drawing.reading}")
+        if picture is None and not drawing.numbers:
+            continue  # there is nothing to see
+        reading, read = "" if drawing.reading == read else f" {drawing.reading}", drawing.reading
+        parts.append(f"**{drawing.title}.**{reading}")
         if drawing.numbers:
             parts.append(_stated(drawing))
         if picture is not None:
