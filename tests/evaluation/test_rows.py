@@ -94,10 +94,7 @@ def test_a_spelling_that_confuses_items_of_the_split_is_not_used():
             'lacks 1 of the 4 images of toy/test, such as "3.jpg"; its ids are like',
         ),
         (["a", "b", "c", "d"], 'lacks 4 of the 4 images of toy/test, such as "0.jpg"; its ids are like "a"'),
-        (
-            [name for name in IMAGES for _ in range(3)],
-            "names 3 rows, and 4 ids name several. Keep one row of each image",
-        ),
+        ([name for name in IMAGES for _ in range(3)], "(4 of the 4 images are repeated). Keep one row of each."),
     ],
 )
 def test_names_that_are_missing_or_given_twice_are_refused(ids, message):

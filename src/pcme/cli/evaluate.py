@@ -51,7 +51,8 @@ def evaluate(
         ),
     ] = None,
     scores_matrix: Annotated[
-        Path | None, typer.Option(help="Instead of a run: a .npy file of scores [images, captions].")
+        Path | None,
+        typer.Option(help="Instead of a run: a .npy file of scores, a row per image and a column per caption."),
     ] = None,
     data: Annotated[str | None, typer.Option(help="With files: the dataset's name, or its folder.")] = None,
     ids: Annotated[

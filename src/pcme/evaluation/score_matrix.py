@@ -69,4 +69,5 @@ def _blocks(values: Float[np.ndarray, "q g"], queries: Order, gallery: Order) ->
 
 
 def _rows_at_once(values: Float[np.ndarray, "q g"]) -> int:
-    return max(1, BLOCK_BYTES // (values.shape[1] * values.itemsize))
+    row_bytes: int = values.shape[1] * values.itemsize
+    return max(1, BLOCK_BYTES // row_bytes)
