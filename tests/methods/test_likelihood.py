@@ -94,7 +94,7 @@ def test_with_a_steep_sigmoid_the_loss_is_a_hinge_on_one_pair_of_samples(far, sc
     y.requires_grad_()
     truth = torch.tensor([[far]])
     nll = pair_nll(Points(x), Points(y), truth, scale=scale, shift=scale)
-    assert 0 <= float(nll / scale - hinge) <= math.log(2 * 49) / scale
+    assert 0 <= nll.item() / scale - hinge.item() <= math.log(2 * 49) / scale
     pulls = [gradient.norm(dim=-1).flatten() for gradient in torch.autograd.grad(nll, (x, y))]
     chosen = divmod(int(distances.argmin() if far else distances.argmax()), 7)
     shares = [float(pull[row] / pull.sum()) for pull, row in zip(pulls, chosen, strict=True)]

@@ -182,7 +182,7 @@ def _draw_side(axes: style.Axes, part: tuple[str, Sequence[Shape], Ellipses]) ->
         axes.text(centre.x, centre.y, label, ha="center", va="center", fontsize=9, fontweight="bold", bbox=plate)
     low, high = _frame(result)
     axes.set(title=f"{title}, 50 % ellipses", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-    axes.set_aspect("equal", adjustable="box")
+    axes.set_aspect("equal", adjustable="datalim")
 
 
 def _frame(result: Ellipses) -> tuple[Float64[np.ndarray, " 2"], Float64[np.ndarray, " 2"]]:

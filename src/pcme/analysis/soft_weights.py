@@ -21,7 +21,7 @@ from pcme.core.random import torch_stream
 from pcme.embedding import Gaussian
 from pcme.plots import charts, style
 
-SCALES = (2.5, 10.0, 40.0, 160.0)
+SCALES = (2.5, 10.0, 40.0, 160.0, 640.0)
 """Values of a. 10 is where the paper starts on CUB, in units of the standard sigmoid; b is as large."""
 FAR, NEAR = 1.6, 0.4
 """The distance of the means of a match that is too far, and of a non-match that is too near: p = ½ at b/a = 1."""
