@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
+from pcme.analysis import Subject
 from pcme.analysis.base import sides
-from pcme.analysis.bins import BinsAnalysis, in_bins, query_metrics
-from pcme.errors import DataError
+from pcme.analysis.bins import BinsAnalysis, in_bins, query_metrics, rank_in_folds
+from pcme.data.problems import Problems
+from pcme.errors import ConfigError, DataError
+from pcme.evaluation import embed
+from pcme.evaluation.protocols import protocol
+from pcme.evaluation.readings import Folds
 from pcme.retrieval import metrics
-from tests.analysis.subjects import subject
+from tests.analysis.subjects import subject, untrained, world
 
 
 def queries(count):
@@ -66,3 +71,49 @@ def test_both_directions_are_there_and_counted_together():
     assert [(way.way, way.queries) for way in found.ways] == [("i2t", 24), ("t2i", 120)]
     assert len(found.numbers()) == 8
     assert seen == [("queries", 24, 144), ("queries", 144, 144)]
+
+
+@pytest.fixture(scope="module")
+def folded():
+    """A subject of 20 images in five folds of four, as COCO has five of 1,000."""
+    dataset = world().subset(np.arange(20))
+    of = Subject.of(untrained(), embed(untrained(), dataset, Problems()))
+    vars(of)["protocol"] = protocol(dataset, [Folds(size=4)])
+    return of
+
+
+def test_bins_in_folds_are_the_mean_of_the_bins_of_every_fold(folded):
+    """Paper: Fig. 6, COCO 1K: a query is asked in its fold, and is in a bin of its fold."""
+    found = BinsAnalysis(bins=2, protocol="1k").compute(folded)
+    truths = (folded.protocol.i2t, folded.protocol.t2i)
+    score = folded.model.score()
+    for queries, side, truth in zip(found.ways, sides(folded), truths, strict=True):
+        bins = []
+        for fold in truth.folds:
+            matrix = score(side.queries[fold.queries.tolist()], side.gallery[fold.gallery.tolist()])
+            recall = metrics.recall(matrix, fold.matches, 1)
+            parts = np.array_split(np.argsort(side.log_sigma[fold.queries], kind="stable"), 2)
+            bins.append([recall[part].mean() for part in parts])
+        curve = next(each for each in queries.curves if each.metric == "recall@1")
+        assert curve.mean == pytest.approx(np.mean(bins, axis=0))
+        assert queries.queries == len(side.queries)
+    whole = BinsAnalysis(bins=2).compute(folded)
+    assert whole.ways[1].curves[0].mean != found.ways[1].curves[0].mean, "a smaller gallery is easier"
+
+
+def test_ranks_in_folds_know_nothing_of_the_other_folds(folded):
+    folds, widths = folded.protocol.t2i.folds, sides(folded)[1].log_sigma
+    ranks = rank_in_folds(widths, folds)
+    shifted = widths.copy()
+    shifted[folds[0].queries] += 100
+    np.testing.assert_array_equal(rank_in_folds(shifted, folds), ranks)
+    for fold in folds:
+        order = np.argsort(ranks[fold.queries])
+        assert np.all(np.diff(widths[fold.queries][order]) >= 0)
+
+
+def test_without_folds_or_with_another_protocol_it_is_refused():
+    with pytest.raises(DataError, match=r"must have folds, got .*protocol=whole"):
+        BinsAnalysis(protocol="1k").compute(subject())
+    with pytest.raises(ConfigError, match="protocol: must be one of whole, 1k"):
+        BinsAnalysis(protocol="5k")

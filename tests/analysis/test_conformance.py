@@ -54,15 +54,15 @@ def test_it_says_what_it_is_and_how_to_read_it(results, name):
 
 def test_all_fit_a_model_with_sigma_and_few_one_without():
     assert analysis.applicable(subject()) == analysis.names()
-    assert analysis.applicable(subject(MEANS_ONLY)) == ["calibration", "toy", "truth"]
-    assert analysis.applicable(subject(NO_PROBABILITY)) == ["toy"]
+    assert analysis.applicable(subject(MEANS_ONLY)) == ["calibration", "soft-weights", "toy", "truth"]
+    assert analysis.applicable(subject(NO_PROBABILITY)) == ["soft-weights", "toy"]
     of = Subject(untrained(), lambda: subject().dataset, lambda _: pytest.fail("embedded"))
     assert analysis.applicable(of) == analysis.names(), "asking embeds nothing"
 
 
 def test_what_does_not_fit_is_refused_with_what_does():
     analysis.require("bins", subject())
-    message = "method pcme-mu has none.* run: calibration, toy, truth.* Methods with a sigma.*pcme-overlap"
+    message = "method pcme-mu has none.* run: calibration, soft-weights, toy, truth.* with a sigma.*pcme-overlap"
     with pytest.raises(ConfigError, match=message) as refused:
         analysis.require("bins", subject(MEANS_ONLY))
     assert "vse0" not in str(refused.value)

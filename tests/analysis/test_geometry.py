@@ -1,11 +1,11 @@
-"""geometry: covers and projections against samples."""
+"""geometry: covers, projections and regions against samples."""
 
 import numpy as np
 import pytest
 import torch
 
 from pcme import Gaussian
-from pcme.analysis.geometry import cover, main_plane, project
+from pcme.analysis.geometry import Shape, cover, ellipse, inside, main_plane, project
 from tests.helpers import random_gaussians
 
 
@@ -39,3 +39,25 @@ def test_the_main_plane_is_where_the_means_differ():
     np.testing.assert_allclose(plane @ plane.T, np.eye(2), atol=1e-9)
     assert abs(plane[0, 1]) > 0.99
     assert abs(plane[1, 3]) > 0.99
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_a_region_holds_its_share_of_the_mass(share, dim):
+    items = gaussians(3, dim, 0)
+    drawn = items.sample(20_000, torch.Generator().manual_seed(1)).x
+    error = 5 * np.sqrt(share * (1 - share) / 20_000)
+    for number, points in enumerate(drawn):
+        assert inside(items, points, share)[number].mean() == pytest.approx(share, abs=error)
+    isotropic = Gaussian(items.mean, items.log_sigma[:, :1])
+    spread_out = Gaussian(items.mean, items.log_sigma[:, :1].expand(-1, dim))
+    assert np.array_equal(inside(isotropic, drawn[0], share), inside(spread_out, drawn[0], share))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_an_ellipse_holds_its_share_of_a_shape_that_lies_askew(share):
+    shape = Shape("askew", (1.0, -2.0), (0.5, 0.3, 0.4))
+    (xx, xy, yy), generator = shape.covariance, np.random.default_rng(0)
+    drawn = generator.multivariate_normal(shape.mean, [[xx, xy], [xy, yy]], 20_000)
+    within = ellipse(shape, share).contains_points(drawn)
+    assert within.mean() == pytest.approx(share, abs=5 * np.sqrt(share * (1 - share) / 20_000))

@@ -1,24 +1,14 @@
-"""toy: ellipses against samples; the caption that fits all covers all; the same every time."""
+"""toy: the caption that fits all covers all; another seed gives another plane."""
 
 import numpy as np
 import pytest
-import torch
 
-from pcme import Gaussian
-from pcme.analysis.toy import CLASSES, ToyAnalysis, inside
+from pcme.analysis.toy import CLASSES, ToyAnalysis
 
 
 @pytest.fixture(scope="module")
 def plane(one_thread):
     return ToyAnalysis().compute(None)
-
-
-@pytest.mark.parametrize("share", [0.5, 0.99])
-def test_an_ellipse_holds_its_share_of_the_mass(share):
-    item = Gaussian(torch.tensor([[1.0, -2.0]]), torch.tensor([[0.3, -0.7]]))
-    drawn = item.sample(20_000, torch.Generator().manual_seed(0)).x[0]
-    error = 5 * np.sqrt(share * (1 - share) / 20_000)
-    assert inside(item, drawn, share).mean() == pytest.approx(share, abs=error)
 
 
 def test_the_generic_caption_covers_every_class_and_everything_else_has_its_own(plane):

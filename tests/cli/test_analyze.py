@@ -43,7 +43,7 @@ def test_results_go_to_the_run_by_default(run_folder):
 def test_all_means_all_that_fit_and_says_what_does_not(means_only, tmp_path):
     done = call("analyze", means_only, "all", "--numbers-only", "--out", tmp_path)
     assert done.exit_code == 0, done.stderr
-    assert {path.stem for path in tmp_path.iterdir()} == {"calibration", "toy", "truth"}
+    assert {path.stem for path in tmp_path.iterdir()} == {"calibration", "soft-weights", "toy", "truth"}
     assert "left out: bins needs a sigma, method pcme-mu has none" in done.stderr
 
 

@@ -12,6 +12,7 @@ from pcme.core import plugins
 from pcme.data.aviary.dataset import Aviary
 from pcme.data.layout import registry as datasets
 from pcme.nn.backbone import caption_backbones, image_backbones
+from pcme.reproduce import registry as experiments
 from tests.stored.opened import FILES
 
 REGISTRIES = (scores.registry, methods.registry, analysis.registry, datasets, image_backbones, caption_backbones)
@@ -35,6 +36,7 @@ def _no_plugins(monkeypatch):
     """Plugins of a page are forgotten after it."""
     monkeypatch.setenv(plugins.VARIABLE, "")
     yield
+    experiments._classes.pop("inclusion", None)  # of a page, not of a plugin
     for known in REGISTRIES:
         for name, kind in list(known._classes.items()):
             if kind.__module__ in plugins._files:

@@ -50,6 +50,18 @@ def test_names_may_be_a_list_or_text_with_aliases_and_repeats():
     assert names(chosen(["kl"], own, *GAUSSIANS)) == ["kl"]
 
 
+def test_parameters_are_set_on_what_was_learned_and_spare_the_note():
+    own = scores.create("match_prob", scale=3.0, shift=1.0)
+    found = chosen("match_prob:method=sampled,samples=3,match_prob,overlap:scale=2,shift=0,overlap", own, *GAUSSIANS)
+    sampled = scores.create("match_prob", scale=3.0, shift=1.0, method="sampled", samples=3)
+    asked, default = scores.create("overlap", scale=2.0, shift=0.0), scores.create("overlap")
+    assert found.scores == (sampled, own, asked, default)
+    assert [note.partition(":")[0] for note in found.notes] == ["overlap"], "of the one whose scale is not set"
+    with pytest.raises(ConfigError, match="does not compare Points"):
+        chosen("match_prob:method=analytic", scores.create("nearest"), *POINT)
+    assert chosen("match_prob:samples=3", scores.create("nearest"), *POINT).scores[0].method == "sampled"
+
+
 @pytest.mark.parametrize(
     ("asked", "items", "message"),
     [

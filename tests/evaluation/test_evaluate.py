@@ -63,3 +63,12 @@ def test_a_wrong_score_is_refused_before_anything_is_embedded(tmp_path, monkeypa
     monkeypatch.setattr("pcme.data.aviary.dataset.Aviary.load", lambda *_: pytest.fail("loaded"))
     with pytest.raises(ConfigError, match='Did you mean "mean"'):
         evaluate(untrained(tmp_path), scores="maen")
+
+
+def test_scores_of_one_name_are_told_apart_by_their_parameters(tmp_path):
+    report = evaluate(untrained(tmp_path / "run"), scores="ppk:rho=0.5,mean,ppk:rho=1")
+    assert report.labels == ["ppk-rho=0.5", "mean", "ppk-rho=1.0"]
+    report.save(tmp_path / "out")
+    stored = Evaluation.load(tmp_path / "out" / "ppk-rho=1.0.npz")
+    assert stored.parameters == {"rho": 1.0}
+    assert stored.record() == report.results[2].record() != report.results[0].record()

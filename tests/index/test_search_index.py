@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcme import SearchIndex
+from pcme import SearchIndex, scores
 from pcme.errors import ConfigError, FormatError
 from tests.index.worlds import drawn, image_ids, split, untrained
 
@@ -37,3 +37,9 @@ def test_an_index_is_made_where_nothing_is(tmp_path):
     assert not (tmp_path / "nowhere").exists()
     with pytest.raises(ConfigError, match="model: missing"):
         SearchIndex.create(tmp_path / "other")
+
+
+def test_a_score_may_have_parameters(tmp_path):
+    index = SearchIndex.create(tmp_path / "index", dim=2, spread="diagonal", score="overlap:scale=3,shift=-2")
+    assert index.settings.score == scores.create("overlap", scale=3.0, shift=-2.0)
+    assert SearchIndex.open(tmp_path / "index").settings == index.settings

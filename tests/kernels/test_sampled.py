@@ -55,16 +55,21 @@ def test_nll_gradients_reach_samples_scale_and_shift():
     assert torch.autograd.gradcheck(lambda x, y, a, b: sampled.pair_nll(x, y, sign, a, b), inputs, rtol=1e-4)
 
 
-def test_gradient_weights_are_the_exact_form_of_equation_5():
-    """∂NLL/∂l = −w (1 − s(l)), w = s(l)/Σ s(l), for a match (docs/science/errata.md)."""
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradient_weights_are_the_exact_form_of_equation_5(sign):
+    """∂NLL/∂l = −w (1 − s(l)), w = s(l)/Σ s(l), for a match; w s(l), w = s(−l)/Σ s(−l), for none.
+
+    So w is larger for nearer pairs of samples of a match, and for farther ones otherwise (docs/science/errata.md).
+    """
     distances = torch.tensor([0.4, 0.9, 1.3], dtype=torch.float64)
     x = torch.zeros(1, 1, 1, dtype=torch.float64)
     y = distances.reshape(1, 3, 1).clone().requires_grad_()
-    one = torch.ones(1, 1, dtype=torch.float64)
-    a, b = torch.tensor(3.0, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)
-    sampled.pair_nll(x, y, one, a, b).sum().backward()
-    s = torch.sigmoid(b - a * distances)
-    by_logit = -(s / s.sum()) * (1 - s)
+    a, b, signs = (torch.tensor(v, dtype=torch.float64) for v in (3.0, 2.0, [[sign]]))
+    sampled.pair_nll(x, y, signs, a, b).sum().backward()
+    right = [1 / (1 + math.exp(-sign * (2 - 3 * d))) for d in distances.tolist()]
+    weights = [s / sum(right) for s in right]
+    assert weights == sorted(weights, reverse=sign > 0)
+    by_logit = torch.tensor([-sign * w * (1 - s) for w, s in zip(weights, right, strict=True)], dtype=torch.float64)
     assert torch.allclose(y.grad.flatten(), -a * by_logit)
 
 

@@ -1,12 +1,17 @@
-"""`pair_nll`: the three methods, their limits, and what is refused."""
+"""`pair_nll`: the three methods, their limits, what it does to σ, and what is refused."""
+
+import math
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from pcme import Gaussian, Matches, Points
 from pcme.errors import ConfigError, DataError, ShapeError
 from pcme.methods.likelihood import energy_nll, overlap_energy, pair_nll
+from pcme.methods.triplets import best_cosine
 from tests.helpers import generator, random_gaussians
+from tests.methods.batches import unit
 
 EYE = torch.eye(3, dtype=torch.bool)
 FIXED = {"scale": 8.0, "shift": 6.0}
@@ -67,6 +72,67 @@ def test_overlap_is_its_formula():
     a, b = torch.tensor(8.0), torch.tensor(6.0)
     assert torch.allclose(pair_nll(images, captions, EYE, **FIXED, method="overlap"), expected)
     assert torch.allclose(energy_nll(overlap_energy(images, captions), EYE, a, b), expected)
+
+
+@pytest.mark.parametrize("far", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e3, 1e6])
+def test_with_a_steep_sigmoid_the_loss_is_a_hinge_on_one_pair_of_samples(far, scale):
+    """Paper: §A.2. A match that is too far is PVSE's MIL, its best pair; of a non-match that is too near, the farthest.
+
+    −log mean s(l) lies between −max l and log(2J²) − max l where max l < 0; with b = a, max l is −a · hinge.
+    """
+    axes = torch.eye(3, dtype=torch.float64)
+    x, y = (normalize(axes[axis] + 0.1 * unit(1, 7, 3, seed=n), dim=-1) for n, axis in ((1, 0), (2, int(far))))
+    distances = torch.cdist(x[0], y[0])
+    decisive = distances.min() if far else distances.max()
+    hinge = (decisive - 1) if far else (1 - decisive)
+    assert hinge > 0
+    if far:
+        best = best_cosine(Points(x), Points(y))
+        assert torch.allclose(decisive, (2 - 2 * best).sqrt())
+    x.requires_grad_()
+    y.requires_grad_()
+    truth = torch.tensor([[far]])
+    nll = pair_nll(Points(x), Points(y), truth, scale=scale, shift=scale)
+    assert 0 <= nll.item() / scale - hinge.item() <= math.log(2 * 49) / scale
+    pulls = [gradient.norm(dim=-1).flatten() for gradient in torch.autograd.grad(nll, (x, y))]
+    chosen = divmod(int(distances.argmin() if far else distances.argmax()), 7)
+    shares = [float(pull[row] / pull.sum()) for pull, row in zip(pulls, chosen, strict=True)]
+    low, high = {1.0: (0, 0.5), 1e6: (0.999, 1.001)}.get(scale, (0, 1.001))
+    assert low < min(shares) <= max(shares) < high, "all of it in the limit alone"
+
+
+def log_sigma_gradient(images, captions, matches):
+    captions.log_sigma.requires_grad_()
+    loss = pair_nll(images, captions, matches, scale=10.0, shift=10.0, method="analytic").sum()
+    return torch.autograd.grad(loss, captions.log_sigma)[0][0].tolist()
+
+
+def at(*places, log_sigma=-6.0):
+    """Gaussians with these means."""
+    mean = torch.tensor(places, dtype=torch.float64)
+    return Gaussian(mean, torch.full_like(mean, log_sigma))
+
+
+def test_what_matches_at_different_places_is_widened_along_them_and_what_matches_at_one_is_narrowed():
+    """Paper: §3.2.2: an ambiguous item hedges. A caption in the middle of its matches; at its match; at a non-match."""
+    along, across = log_sigma_gradient(at((1.4, 0), (-1.4, 0)), at((0, 0), log_sigma=-1.5), torch.ones(2, 1).bool())
+    assert along < 0 < across
+    assert min(log_sigma_gradient(at((0, 0)), at((0, 0), log_sigma=-1.5), torch.ones(1, 1).bool())) > 0
+    assert max(log_sigma_gradient(at((0.6, 0)), at((0, 0), log_sigma=-1.5), torch.zeros(1, 1).bool())) < 0
+
+
+def test_the_best_sigma_of_an_ambiguous_item_is_wide_and_of_a_clear_one_the_narrowest():
+    """The same as a search: the loss by σ along the axis on which the matches differ."""
+    widths = torch.linspace(-6, 1, 57, dtype=torch.float64)
+    captions = Gaussian(torch.zeros(57, 2).double(), torch.stack([widths, torch.full_like(widths, -6)], 1))
+    best = []
+    for images in (at((1.4, 0), (-1.4, 0)), at((0, 0), (0, 0))):
+        matches = torch.ones(2, 57).bool()
+        loss = pair_nll(images, captions, matches, scale=10.0, shift=10.0, method="analytic").sum(0)
+        best.append(float(widths[loss.argmin()].exp()))
+    assert best[0] > 0.5
+    assert best[1] < 0.1
 
 
 def test_matches_and_bool_matrices_agree():

@@ -67,6 +67,21 @@ def test_without_the_norm_the_mean_is_a_sum_of_length_one(attends, project):
     assert not any("norm" in name for name in head.state_dict())
 
 
+@pytest.mark.parametrize("norm", [True, False])
+def test_without_length_one_the_mean_is_what_would_be_brought_to_it(norm):
+    """Without the norm too, it is the projection of §C.3. Of two numbers the norm leaves a sign each."""
+    local, pooled = inputs()
+    plain, unit = (
+        MeanHead(HeadSizes(6, 5), HeadOptions(2, mean_attention=False, mean_norm=norm, mean_unit=u), generator())
+        for u in (False, True)
+    )
+    mean, base = plain(local, pooled, None), F.linear(pooled, plain.base.weight, plain.base.bias)
+    assert torch.allclose(F.normalize(mean, dim=1), unit(local, pooled, None))
+    assert torch.allclose(mean, F.layer_norm(base, (2,)) if norm else base)
+    signs = mean.detach().sign()
+    assert torch.allclose(mean, signs, atol=0.05) == norm
+
+
 def test_without_attention_the_sites_do_not_matter():
     options = HeadOptions(8, mean_attention=False, sigma_attention=False)
     for cls in (MeanHead, SigmaHead):
@@ -93,6 +108,7 @@ def test_the_soft_bound_is_smooth_monotone_and_keeps_within():
         {"covariance": "full"}, {"log_sigma": -20.0}, {"log_sigma": 2.0}, {"dim": 0}, {"points": 0},
         {"points": 2}, {"points": 2, "covariance": "none", "mean_attention": False},
         {"points": 2, "covariance": "none", "mean_norm": False},
+        {"points": 2, "covariance": "none", "mean_unit": False},
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(wrong):

@@ -10,28 +10,11 @@ from pcme.reproduce.jobs import JobState, perform
 from pcme.reproduce.planning import Request
 from pcme.reproduce.setups import SETUPS
 from pcme.reproduce.stamps import data_stamp
-from tests.data.formats import official
-from tests.data.formats.test_coco import karpathy_entry
-from tests.helpers import picture
 
 SMALL = (
     'image={"kind":"convnet","widths":[8,16]}', 'words={"dim":8}', "augment.size=16", "dim=8",
     'phases=[{"epochs":1,"learning_rate":0.001}]',
 )  # fmt: skip
-
-
-@pytest.fixture
-def coco(tmp_path):
-    splits = ["train"] * 8 + ["val"] * 3 + ["test"] * 4
-    entries = [karpathy_entry(number, split) for number, split in enumerate(splits, start=1)]
-    (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries, "dataset": "coco"}))
-    for entry in entries:
-        picture(tmp_path / entry["filepath"] / entry["filename"])
-    numbers = range(1, len(splits) + 1)
-    instances = official.instances(numbers, [(n, (1, 17, 90)[n % 3]) for n in numbers])
-    (tmp_path / "annotations").mkdir()
-    (tmp_path / "annotations" / "instances_val2014.json").write_text(json.dumps(instances))
-    return tmp_path
 
 
 def test_the_5k_table_of_a_small_coco(coco, tmp_path):
@@ -66,3 +49,11 @@ def test_other_labels_are_other_data(coco):
     second = data_stamp(recipe, coco, ["test"])
     path.unlink()
     assert len({first, second, data_stamp(recipe, coco, ["test"])}) == 3
+
+
+def test_fig6_of_coco_asks_within_folds_of_1k():
+    tables = registry.create("fig6").tables(SETUPS["coco"])
+    assert [table.columns[0].metric for table in tables] == ["i2t 1k bin 1", "t2i 1k bin 1"]
+    assert all("5 folds of 1K" in table.title for table in tables)
+    whole = registry.create("fig6").tables(SETUPS["cub"])
+    assert [table.columns[0].metric for table in whole] == ["i2t bin 1", "t2i bin 1"]

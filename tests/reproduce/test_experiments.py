@@ -1,21 +1,26 @@
 """Every experiment of the registry: its rows train, its columns are measured, its claims exist."""
 
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 
-from pcme import methods
+from pcme import analysis, methods
 from pcme.embedding import Gaussian, Points
 from pcme.reproduce import registry
-from pcme.reproduce.planning import Request, all_jobs, select
+from pcme.reproduce.planning import Request, all_jobs, select, setup_of
 from pcme.reproduce.setups import SETUPS
+from pcme.reproduce.sheets import Sheet
+from tests.docs.test_paper import NUMBERED
 
+ELSEWHERE = {"Fig. 1"}
+"""The idea, which `pcme demo` shows."""
 CASES = {
-    f"{name} {world} {number}": (SETUPS[world], table)
+    f"{name} {world} {number}": (setup_of(name, SETUPS[world]), table)
     for name in registry.names()
     for world in registry.get(name).setups
-    for number, table in enumerate(registry.create(name).tables(SETUPS[world]))
+    for number, table in enumerate(registry.create(name).tables(setup_of(name, SETUPS[world])))
 }
 everywhere = pytest.mark.parametrize(("setup", "table"), CASES.values(), ids=CASES)
 
@@ -43,18 +48,48 @@ def test_labels_titles_values_of_the_paper_claims_and_plots_fit_together(setup, 
     labels, titles = [row.label for row in table.rows], [column.title for column in table.columns]
     assert len(set(labels)) == len(labels)
     assert len(set(titles)) == len(titles)
-    assert set(table.plot.columns) <= set(titles)
     for row in table.rows:  # a source beside a table gives values to every row that names one
         values = [table.paper(row, column) for column in table.columns]
         assert any(value is not None for value in values) == (row.paper is not None), row.label
     for claim in table.claims:
         assert {claim.above, claim.below} <= set(labels)
         assert {*claim.columns, *claim.than} <= set(titles)
-        assert (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
+        assert (
+            claim.least is not None
+            or claim.most is not None
+            or (claim.above, claim.columns) != (claim.below, claim.than or claim.columns)
+        )
+
+
+@everywhere
+def test_a_table_has_a_plot_of_what_it_has_or_an_analysis_that_draws_it(setup, table):
+    asked = [column for column in table.columns if column.measure == "analysis"]
+    assert bool(asked) == (table.drawn is not None)
+    if table.plot is None:
+        assert analysis.create(table.drawn.name, **table.drawn.params)
+        return
+    assert set(table.plot.columns) <= {column.title for column in table.columns}
     shown = [column for column in table.columns if column.title in table.plot.columns]
     points = {"rows": table.rows, "columns": shown, "bars": table.rows}[table.plot.over]
     assert points
     assert table.plot.over == "bars" or all(point.x is not None for point in points)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("Fig.", "fig"), ("Table", "table")])
+def test_everything_that_the_paper_numbers_is_a_name_or_an_alias(kind, name):
+    numbers = [number for number in NUMBERED[kind] if f"{kind} {number}" not in ELSEWHERE]
+    names = [name + (number if number.isdigit() else f"-{number.lower().replace('.', '')}") for number in numbers]
+    for asked, number in zip(names, numbers, strict=True):
+        assert re.search(rf"\b{number}\b", registry.get(asked).where), asked
+        assert registry.get(asked).setups
+
+
+def test_an_experiment_has_tables_or_is_a_sheet():
+    for name in registry.names():
+        experiment = registry.create(name)
+        for world in experiment.setups:
+            assert bool(experiment.tables(SETUPS[world])) != isinstance(experiment, Sheet)
+        assert not isinstance(experiment, Sheet) or (experiment.title and experiment.reading.endswith("."))
 
 
 @pytest.mark.parametrize("name", registry.names())

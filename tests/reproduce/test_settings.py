@@ -33,7 +33,7 @@ def test_every_row_of_a_method_that_was_searched_has_what_was_found(world):
         if world not in registry.get(name).setups:
             continue
         for row in (row for table in registry.create(name).tables(SETUPS[world]) for row in table.rows):
-            if row.method["kind"] in kinds:
+            if row.method.get("kind") in kinds:
                 found = next((each for each in SETUPS[world].searched if each.fits(row.method)), None)
                 assert found, f"{name}, {row.label}: add what the search found to pcme.reproduce.settings"
                 given = {**found.params, **row.method}

@@ -133,6 +133,20 @@ def test_metrics_equal_the_loops(name, problem):
     np.testing.assert_allclose(metric(Ranking.from_scores(scores), matches), expected, rtol=1e-14)
 
 
+@settings(max_examples=200, deadline=None)
+@given(problem=problems())
+def test_r_precision_is_1_exactly_where_all_positives_come_before_all_negatives(problem):
+    """Paper: §4.1.1. Whatever the ties; and it is 1 for scores that are the truth itself."""
+    scores, mask = problem
+    values = r_precision(scores, Matches.from_dense(mask))
+    for value, row, right in zip(values, scores.tolist(), mask.tolist(), strict=True):
+        ranked = [right[item] for item in ordered(row)]
+        positives_first = False not in ranked or True not in ranked[ranked.index(False) :]
+        assert (value == 1) == (positives_first and any(right))
+    perfect = r_precision(mask.astype(np.float64), Matches.from_dense(mask))
+    np.testing.assert_array_equal(perfect, np.where(mask.any(1), 1, NAN))
+
+
 @quick
 @given(st.data(), st.booleans(), st.sampled_from([0, (0, 1, 2), (2, 0), (3,)]))
 def test_pmrp_equals_the_loops(data, drop, within):

@@ -19,7 +19,7 @@ def test_all_analyses_that_fit_and_the_figures_of_evaluate_are_there(report, sig
 
 
 def test_a_run_without_sigma_has_what_it_can_have(points_report):
-    assert [figure.name for figure in points_report.figures] == ["toy"]
+    assert [figure.name for figure in points_report.figures] == ["soft-weights", "toy"]
     assert any("needs a sigma" in text for text in points_report.left_out)
     assert not points_report.probability
     assert not points_report.has_sigma

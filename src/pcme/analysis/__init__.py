@@ -12,10 +12,8 @@ split that has been embedded before.
 True
 """
 
-import dataclasses
-import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from pcme import methods
 from pcme.analysis.base import Analysis as Analysis
@@ -27,6 +25,7 @@ from pcme.analysis.storage import Stored as Stored
 from pcme.analysis.storage import read as read
 from pcme.analysis.storage import record as record
 from pcme.analysis.storage import write as write
+from pcme.core.parameters import assigned
 from pcme.errors import ConfigError
 from pcme.evaluation.open_run import open_run as open_run
 from pcme.methods.base import GaussianMethod
@@ -39,16 +38,9 @@ def configured(name: str, assignments: Sequence[str]) -> Analysis[Any]:
     """The analysis called `name` with some parameters set, as text: "bins=5".
 
     >>> configured("bins", ["bins=5"])
-    BinsAnalysis(bins=5)
+    BinsAnalysis(bins=5, protocol='whole')
     """
-    defaults = {field.name: field.default for field in dataclasses.fields(cast("Any", registry.get(name)))}
-    values = {}
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals:
-            raise ConfigError(f"--set: needs key=value, got {assignment!r}.")
-        values[key] = _like(defaults.get(key), key, text)
-    return registry.create(name, **values)
+    return registry.create(name, **assigned(registry, name, assignments, option="--set"))
 
 
 def applicable(subject: Subject) -> list[str]:
@@ -71,18 +63,3 @@ def _with_sigma() -> list[str]:
     """The methods whose classes have a σ unless it is switched off; none is created."""
     known = {name: methods.registry.get(name) for name in methods.names()}
     return [name for name, kind in known.items() if issubclass(kind, GaussianMethod) and kind.covariance != "none"]
-
-
-def _like(default: object, key: str, text: str) -> object:
-    """The text as a value of the default's type: a parameter is a number or a text."""
-    if not isinstance(default, (int, float)):
-        return text
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    kinds = (int,) if isinstance(default, int) else (int, float)
-    if type(value) not in kinds:
-        what = "a whole number" if isinstance(default, int) else "a number"
-        raise ConfigError(f"{key}: must be {what}, such as {default}, got {text!r}.")
-    return type(default)(value)

@@ -1,17 +1,19 @@
 """bins: is retrieval worse where σ is larger? Paper: §4.4, Fig. 6."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64
 from scipy import stats
 
 from pcme.analysis.base import SIGMA, Analysis, Number, Result, Side, Subject, registry, sides
+from pcme.core.checks import require_known
 from pcme.core.progress import Progress, silent
 from pcme.errors import DataError
 from pcme.evaluation.bootstrap import Estimate, estimate, percentiles, replicates, spearman
+from pcme.evaluation.ground_truth import Fold
 from pcme.plots import charts, style
 from pcme.retrieval import metrics
 from pcme.scores.base import Score
@@ -19,6 +21,7 @@ from pcme.uncertainty.sigma import bin_by_sigma
 
 METRICS = {"recall@1": "R@1", "r_precision": "R-Precision"}
 """{metric: its name in figures}."""
+PROTOCOLS = ("whole", "1k")
 DIRECTIONS = {"i2t": "images → captions", "t2i": "captions → images"}
 
 
@@ -79,14 +82,26 @@ class BinsAnalysis(Analysis[SigmaBins], at_least={"bins": 2}):
     )
 
     bins: int = 10
+    protocol: str = "whole"
+    """The gallery of a query: the "whole" split, or its fold of COCO "1k", in which the bins are too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_known("protocol", self.protocol, PROTOCOLS)
 
     def compute(self, subject: Subject, progress: Progress = silent) -> SigmaBins:
         """Both directions by the model's own score."""
-        score, both = subject.model.score(), sides(subject)
-        ways = []
-        for side, before in zip(both, (0, len(both[0].queries)), strict=True):
-            values = query_metrics(score, side, before, progress)
-            ways.append(in_bins(side.direction, side.log_sigma, values, side.clusters, self.bins))
+        score, both, ways = subject.model.score(), sides(subject), []
+        truths = (subject.protocol.i2t, subject.protocol.t2i)
+        if self.protocol != "whole" and not truths[0].folds:
+            why = "; ".join(subject.protocol.notes) or f"{subject.protocol.dataset} has no folds"
+            raise DataError(f"protocol: must have folds, got {why}. Use COCO's test split, or --set protocol=whole.")
+        for side, truth, before in zip(both, truths, (0, len(both[0].queries)), strict=True):
+            if self.protocol == "whole":
+                values, place = query_metrics(score, side, before, progress), side.log_sigma
+            else:
+                values, place = in_folds(score, side, truth.folds), rank_in_folds(side.log_sigma, truth.folds)
+            ways.append(in_bins(side.direction, side.log_sigma, values, side.clusters, self.bins, place))
         return SigmaBins(tuple(ways))
 
     @style.styled
@@ -107,22 +122,49 @@ def query_metrics(
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
+def in_folds(score: Score, side: Side, folds: Sequence[Fold]) -> dict[str, Float64[np.ndarray, " q"]]:
+    """{metric: per-query values} of queries that are asked among the items of their fold. Paper: §4.1, COCO 1K."""
+    values = {name: np.full(len(side.queries), np.nan) for name in METRICS}
+    for fold in folds:
+        queries, gallery = side.queries[fold.queries.tolist()], side.gallery[fold.gallery.tolist()]
+        part = replace(side, queries=queries, gallery=gallery, matches=fold.matches)
+        for name, found in query_metrics(score, part).items():
+            values[name][fold.queries] = found
+    return values
+
+
+def rank_in_folds(widths: Float64[np.ndarray, " q"], folds: Sequence[Fold]) -> Float64[np.ndarray, " q"]:
+    """The share of a query's fold that is narrower: bins of it are the bins of every fold, taken together.
+
+    Folds are equally large, so that the mean of such a bin is the mean of the folds' means.
+    """
+    ranks = np.full(len(widths), np.nan)
+    for fold in folds:
+        ranks[fold.queries] = np.argsort(np.argsort(widths[fold.queries], kind="stable")) / len(fold.queries)
+    return ranks
+
+
 def in_bins(
     way: str,
     widths: Float64[np.ndarray, " q"],
     values: dict[str, Float64[np.ndarray, " q"]],
     clusters: Int64[np.ndarray, " q"],
     bins: int,
+    place: Float64[np.ndarray, " q"] | None = None,
 ) -> BinnedQueries:
-    """The curves of one direction; queries without a relevant item are left out."""
+    """The curves of one direction; queries without a relevant item are left out.
+
+    The bins are of `place`, by default of the width itself.
+    """
+    place = widths if place is None else place
     answerable = ~np.isnan(values["recall@1"])
     if (count := np.count_nonzero(answerable)) < bins:
         raise DataError(
             f"bins: {bins} need as many queries with a relevant item, got {count}. Use fewer bins: --set bins=2"
         )
-    widths, clusters = widths[answerable], clusters[answerable]
-    curves = [_curve(name, widths, v[answerable], clusters, bins) for name, v in values.items()]
-    middles = bin_by_sigma(widths, widths, bins=bins).width
+    widths, place, clusters = widths[answerable], place[answerable], clusters[answerable]
+    curves = [_curve(name, place, v[answerable], clusters, bins) for name, v in values.items()]
+    middles = bin_by_sigma(widths, widths, bins=bins, place=place).width
     return BinnedQueries(way, len(widths), tuple(middles.tolist()), tuple(curves))
 
 

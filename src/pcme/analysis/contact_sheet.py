@@ -17,6 +17,10 @@ THUMBNAIL = 160
 """Pixels per side."""
 ROW, HEADING, SIDE = 0.98, 0.34, 0.86
 """Inches: the heights of a row and of a heading, and the side of an image."""
+OWN, HITS, SMALL = 2.32, 3.16, 0.72
+"""Inches: where a caption's own image begins, where those that it finds do, and the side of each."""
+FACTS = 88
+"""Characters of a line of facts."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Extreme:
     width: float
     matches: int
     hits: tuple[RetrievedItem, ...]
+    own: int | None = None
+    """The image that a caption was written for."""
 
 
 def draw(
@@ -66,9 +72,10 @@ def draw(
 
 
 def _draw_image(sheet: style.Axes, item: Extreme, top: float, images: ImageSource | None) -> None:
-    """A row of the sheet: an image and the captions it finds."""
+    """A row of the sheet: an image, one of its own captions, and those it finds."""
     _draw_pixels(sheet, images, item.place, (0.1, top))
-    _draw_facts(sheet, item, (1.05, top))
+    own = f"; its own: “{item.text}”" if item.text else ""
+    _draw_facts(sheet, item, (1.05, top), own)
     for number, hit in enumerate(item.hits):
         line = top + 0.2 + 0.17 * number
         _draw_mark(sheet, hit, (1.05, line))
@@ -76,15 +83,18 @@ def _draw_image(sheet: style.Axes, item: Extreme, top: float, images: ImageSourc
 
 
 def _draw_caption(sheet: style.Axes, item: Extreme, top: float, images: ImageSource | None) -> None:
-    """A row of the sheet: a caption and the images it finds."""
+    """A row of the sheet: a caption, its own image, and those it finds."""
     _draw_facts(sheet, item, (0.1, top))
     sheet.text(0.1, top + 0.22, _wrapped(f"“{item.text}”", 33, 4), fontsize=8, va="top")
+    if item.own is not None:
+        _draw_pixels(sheet, images, item.own, (OWN, top), side=SMALL)
+        sheet.text(OWN, top + SMALL + 0.03, "its own", fontsize=8, color=style.FAINT, va="top")
     for number, hit in enumerate(item.hits):
-        _draw_pixels(sheet, images, hit.place, (2.5 + 0.96 * number, top), hit)
+        _draw_pixels(sheet, images, hit.place, (HITS + 0.8 * number, top), hit, side=SMALL)
 
 
-def _draw_facts(sheet: style.Axes, item: Extreme, corner: tuple[float, float]) -> None:
-    text = f"log σ {style.signed(item.width)}, {item.matches:,} match"
+def _draw_facts(sheet: style.Axes, item: Extreme, corner: tuple[float, float], more: str = "") -> None:
+    text = style.shortened(f"log σ {style.signed(item.width)}, {item.matches:,} match{more}", FACTS)
     sheet.text(corner[0], corner[1] + 0.02, text, fontsize=8, color=style.FAINT, va="top")
 
 
@@ -99,23 +109,24 @@ def _draw_pixels(
     row: int,
     corner: tuple[float, float],
     hit: RetrievedItem | None = None,
+    side: float = SIDE,
 ) -> None:
     """An image in a frame; a hit has a mark, and a frame that tells whether it is relevant."""
     left, top = corner
-    if images is not None and (pixels := _pixels(images, row)) is not None:
-        extent = (left, left + SIDE, top + SIDE, top)
+    if images is not None and (pixels := central_square(images, row)) is not None:
+        extent = (left, left + side, top + side, top)
         sheet.imshow(pixels, extent=extent, aspect="auto", interpolation="antialiased")
     colour = style.FAINT if hit is None else RIGHT if hit.right else WRONG
     dash, line = ("-", 1.0) if hit is None else ("-" if hit.right else "--", 1.8)
     looks = {"edgecolor": colour, "linestyle": dash, "linewidth": line}
-    sheet.add_patch(style.patch("Rectangle", corner, SIDE, SIDE, fill=False, **looks))
+    sheet.add_patch(style.patch("Rectangle", corner, side, side, fill=False, **looks))
     if hit is not None:
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
         _draw_mark(sheet, hit, (left + 0.05, top + 0.05), bbox=box)
     sheet.set(xlim=(0, style.WIDTH), ylim=(sheet.get_ylim()[0], 0))
 
 
-def _pixels(images: ImageSource, row: int) -> UInt8[np.ndarray, "h w 3"] | None:
+def central_square(images: ImageSource, row: int) -> UInt8[np.ndarray, "h w 3"] | None:
     """The central square of an image; None where it cannot be read."""
     try:
         image = images.load(row)

@@ -145,6 +145,7 @@ class ExtremesAnalysis(Analysis[Tails], at_least={"count": 1, "hits": 1}):
                     float(side.log_sigma[row]),
                     int(side.matches.counts[row]),
                     tuple(hits[: self.hits]),
+                    None if by_image else int(dataset.caption_image[row]),
                 )
             )
         return tuple(extremes)

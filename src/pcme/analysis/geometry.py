@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
-from scipy.special import ndtr
+import torch
+from jaxtyping import Bool, Float, Float64
+from scipy.special import gammaincinv, ndtr
+from torch import Tensor
 
 from pcme.embedding import Gaussian
 from pcme.plots import style
@@ -86,24 +88,37 @@ def main_plane(items: Gaussian) -> Float64[np.ndarray, "2 d"]:
     return np.asarray(rows * signs[:, None])
 
 
-def radius(share: float) -> float:
-    """The radius, in σ, of the ellipse that holds this share of a 2-D Gaussian.
+def radius(share: float, dim: int = 2) -> float:
+    """The radius, in σ, of the ellipsoid about its mean that holds this share of a Gaussian.
 
-    >>> round(radius(0.5), 4), round(radius(0.99), 4)
-    (1.1774, 3.0349)
+    >>> round(radius(0.5), 4), round(radius(0.99), 4), round(radius(0.99, dim=1), 4)
+    (1.1774, 3.0349, 2.5758)
     """
-    return math.sqrt(-2 * math.log(1 - share))
+    return math.sqrt(-2 * math.log(1 - share) if dim == 2 else 2 * float(gammaincinv(dim / 2, share)))
+
+
+def inside(items: Gaussian, points: Float[Tensor, "p d"], share: float) -> Bool[np.ndarray, "n p"]:
+    """Which points lie in the ellipsoid of each item that holds this share of its mass."""
+    limit, sides = radius(share, items.dim), zip(items.mean, items.sigma, strict=True)
+    rows = [
+        ((points - mean) / sigma).square().sum(-1).sqrt() <= limit for mean, sigma in sides
+    ]  # n × p × d is too much
+    return torch.stack(rows).numpy()
+
+
+def ellipse(shape: Shape, share: float = 0.5, **looks: object) -> style.Patch:
+    """The ellipse that holds this share of a shape's mass, to be added to a panel."""
+    xx, xy, yy = shape.covariance
+    values, vectors = np.linalg.eigh(np.array([[xx, xy], [xy, yy]]))
+    short, long = (2 * radius(share) * np.sqrt(np.maximum(values, 0))).tolist()
+    angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+    return style.patch("Ellipse", shape.mean, long, short, angle=angle, facecolor="none", **looks)
 
 
 def add_ellipse(axes: style.Axes, shape: Shape, number: int) -> style.Line2D:
     """Draw a shape's 50 % ellipse and its mean in the n-th look; return the line for a legend."""
-    xx, xy, yy = shape.covariance
-    values, vectors = np.linalg.eigh(np.array([[xx, xy], [xy, yy]]))
-    short, long = (2 * radius(0.5) * np.sqrt(np.maximum(values, 0))).tolist()
-    angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
     colour, dash = style.PALETTE[number], style.DASHES[number]
-    looks = {"facecolor": "none", "edgecolor": colour, "linestyle": dash, "linewidth": 1.8}
-    axes.add_patch(style.patch("Ellipse", shape.mean, long, short, angle=angle, **looks))
+    axes.add_patch(ellipse(shape, edgecolor=colour, linestyle=dash, linewidth=1.8))
     marker = style.MARKERS[number]
     axes.plot(*shape.mean, marker=marker, color=colour, markersize=2.5)
     return style.legend_line(color=colour, linestyle=dash, marker=marker, markersize=4, label=shape.label)

@@ -35,8 +35,13 @@ def record(name: str, result: Result, about: About) -> dict[str, Any]:
         "analysis": name,
         "about": dict(about),
         "numbers": [_plain(asdict(number)) for number in result.numbers()],
-        "result": _plain(asdict(cast("Any", result))),
+        "result": plain(result),
     }
+
+
+def plain(result: Result) -> Any:  # noqa: ANN401 - whatever JSON has
+    """The fields of a result as JSON has them."""
+    return _plain(asdict(cast("Any", result)))
 
 
 def write(path: str | Path, name: str, result: Result, about: About) -> None:

@@ -67,8 +67,8 @@ def evaluate(
     scores: Annotated[
         str | None,
         typer.Option(
-            help='"all", or names as in mean,csd. Without it the model\'s own; of files cosine for points, and '
-            "mean, csd and match_prob for Gaussians."
+            help='"all", or names as in mean,csd or match_prob:samples=3. Without it the model\'s own; of files cosine '
+            "for points, and mean, csd and match_prob for Gaussians."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for per-query values, one file per score.")] = None,
@@ -102,7 +102,7 @@ def evaluate(
     if report.problems:
         typer.echo(report.problems.summary(), err=True)
     if as_json:
-        records = [result.record() for result in report.results]
+        records = [{**each.record(), "score": label} for label, each in zip(report.labels, report.results, strict=True)]
         print_json(records if len(records) > 1 else records[0])
         return
     first = report.results[0]
@@ -161,11 +161,11 @@ def _print_several(report: EvaluationReport) -> None:
 
     shown = ("r_precision", "recall@1")
     rows = []
-    for result, cost in zip(report.results, report.costs, strict=True):
+    for label, result, cost in zip(report.labels, report.results, report.costs, strict=True):
         directions = [(each.metrics, intervals(each, shown)) for each in (result.i2t, result.t2i)]
         cells = [_short(metrics[name], spans[name]) for metrics, spans in directions for name in shown]
         figures = (None, None, None) if cost is None else (cost.numbers, cost.bytes, cost.work)
-        rows.append((result.score, *cells, *("–" if figure is None else f"{figure:,}" for figure in figures)))
+        rows.append((label, *cells, *("–" if figure is None else f"{figure:,}" for figure in figures)))
     columns = ("score, %", "R-P i2t", "R@1 i2t", "R-P t2i", "R@1 t2i", "size", "bytes", "work")
     print_table(columns, rows)
     typer.echo(

@@ -39,7 +39,9 @@ def create(
     *,
     model: Annotated[Path | None, typer.Option(help="The model's folder.")] = None,
     dim: Annotated[int | None, typer.Option(help="Without a model: dimension of vectors.")] = None,
-    score: Annotated[str | None, typer.Option(help="Without a model: see `pcme list scores` (default: mean).")] = None,
+    score: Annotated[
+        str | None, typer.Option(help="Without a model: of `pcme list scores`, as overlap:scale=5 (default: mean).")
+    ] = None,
     spread: Annotated[
         Literal["none", "isotropic", "diagonal"] | None,
         typer.Option(help="Without a model: no σ (points, the default), one per item, or one per dimension."),

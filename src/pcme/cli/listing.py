@@ -65,6 +65,7 @@ def _recipes() -> list[Row]:
 def _experiments() -> list[Row]:
     return _rows(
         "pcme.reproduce",
+        aliases=_aliases,
         data=lambda registry, name: ", ".join(registry.get(name).setups),
         paper=lambda registry, name: registry.get(name).where,
     )
@@ -77,7 +78,10 @@ KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "datasets": ("List the datasets and layouts of data (`data.kind`).", lambda: _rows("pcme.data")),
     "analyses": ("List the analyses of `pcme analyze`.", _analyses),
     "recipes": ("List the recipes of `pcme train`: name, data, image backbone, method.", _recipes),
-    "experiments": ("List the experiments of `pcme reproduce`: name, data, place in the paper.", _experiments),
+    "experiments": (
+        "List the experiments of `pcme reproduce`: name, the paper's numbers as aliases, data, place.",
+        _experiments,
+    ),
 }
 """{kind: (its help, its rows)}."""
 

@@ -20,7 +20,8 @@ def reproduce(
     experiments: Annotated[
         list[str],
         typer.Argument(
-            metavar="EXPERIMENT...", help='Names of `pcme list experiments`, or "all"; "report" writes the document.'
+            metavar="EXPERIMENT...",
+            help='Names or aliases of `pcme list experiments` (table-d1), or "all"; "report" writes the document.',
         ),
     ],
     *,
@@ -71,7 +72,8 @@ def reproduce(
 
 def _print_plan(missing: int, total: int, jobs: int) -> None:
     todo = f"{missing} of {total} runs to make, {min(jobs, missing)} at a time"
-    typer.echo(todo if missing else f"all {total} runs are there", err=True)
+    if total:
+        typer.echo(todo if missing else f"all {total} runs are there", err=True)
 
 
 def _print_ended(job: JobEnded) -> None:

@@ -7,6 +7,7 @@ from pcme import scores
 from pcme.embedding import Embedding
 from pcme.errors import ConfigError
 from pcme.scores.base import Score
+from pcme.scores.spec import Spec
 
 ALL = "all"
 LEARNED = ("scale", "shift")
@@ -22,49 +23,46 @@ class Chosen:
 
 
 def chosen(selection: str | Sequence[str] | None, learned: Score, images: Embedding, captions: Embedding) -> Chosen:
-    """The scores a user means: None is the model's own, "all" every one that fits, or names.
+    """The scores a user means: None is the model's own, "all" every one that fits, or specifications (`Spec`).
 
-    The score that the model has learned keeps its parameters; others take their defaults, and a note says so.
+    The score that the model has learned keeps its parameters, but for those that are set; others take their defaults,
+    and a note says so.
     """
     if selection is None:
         return Chosen((learned,))
-    every = {
-        name: learned if name == learned.name else scores.create(name).suited_to(images) for name in scores.names()
-    }
+    every = {name: _suited(Spec(name), learned, images) for name in scores.names()}
     fitting = [name for name, score in every.items() if score.takes(images) and score.takes(captions)]
     missing, kind = [name for name in every if name not in fitting], type(images).__name__
-    names = fitting if selection == ALL else names_of(selection)
-    for name in names:
-        if name not in fitting:
+    specs = [Spec(name) for name in fitting] if selection == ALL else Spec.parse_all(selection)
+    found = [_suited(spec, learned, images) for spec in specs]
+    for spec, score in zip(specs, found, strict=True):
+        if not (score.takes(images) and score.takes(captions)):
             raise ConfigError(
-                f'score "{name}": does not compare {kind}, which this model encodes items as. '
+                f'score "{spec.name}": does not compare {kind}, which this model encodes items as. '
                 f"Use one of: {', '.join(fitting)}."
             )
-    notes = [note for name in names if (note := _note(every[name], learned))]
+    notes = [note for spec in specs if (note := _note(spec, every[spec.name], learned))]
     if selection == ALL and missing:
         notes.append(f"left out, since they do not compare {kind}: {', '.join(missing)}")
-    return Chosen(tuple(every[name] for name in names), tuple(notes))
+    return Chosen(tuple(found), tuple(notes))
 
 
-def names_of(selection: str | Sequence[str]) -> list[str]:
-    """Canonical names, each once, in the order given; text is split at its commas.
-
-    >>> names_of("mean,js,mean")
-    ['mean', 'jeffreys']
-    """
-    parts = selection.split(",") if isinstance(selection, str) else selection
-    names = [name.strip() for name in parts if name.strip()]
-    if not names:
-        raise ConfigError('scores: no name, got "". Give "all", or names as in "mean,csd".')
-    return list(dict.fromkeys(scores.registry.name_of(scores.registry.get(name)) for name in names))
+def _suited(spec: Spec, learned: Score, items: Embedding) -> Score:
+    """The score of a specification, suited to such items as far as what is set allows."""
+    score = spec.of(learned)
+    if spec.name == learned.name:
+        return score
+    suited = score.suited_to(items)
+    return suited if all(suited.parameters[name] == value for name, value in spec.params) else score
 
 
-def _note(score: Score, learned: Score) -> str:
-    """A remark on a score whose scale and shift the model has not learned; "" where it has."""
-    values = {name: score.parameters[name] for name in LEARNED if name in score.parameters}
-    if score is learned or not values:
+def _note(spec: Spec, score: Score, learned: Score) -> str:
+    """A remark on a score whose scale and shift are neither learned nor set; "" where they are."""
+    given = dict(spec.params)
+    values = {name: score.parameters[name] for name in LEARNED if name in score.parameters and name not in given}
+    if spec.name == learned.name or not values:
         return ""
-    note = f"{score.name}: this model has not learned its {' and '.join(values)}"
+    note = f"{spec.name}: this model has not learned its {' and '.join(values)}"
     if score.orders_like:
         return f"{note}, which do not change the order: it ranks as {score.orders_like} does"
     return f"{note}; the default is {' and '.join(f'{value:g}' for value in values.values())}"

@@ -11,12 +11,13 @@ from pcme.core import files
 from pcme.core.progress import Progress, named, silent
 from pcme.data.problems import Problems
 from pcme.evaluation.bootstrap import intervals
-from pcme.evaluation.choice import ALL, chosen, names_of
+from pcme.evaluation.choice import ALL, chosen
 from pcme.evaluation.open_run import open_run
 from pcme.evaluation.passes import evaluate_score
 from pcme.evaluation.results import DIRECTIONS, Evaluation
 from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.scores import Cost
+from pcme.scores.spec import Spec
 
 SUMMARY = "summary.json"
 
@@ -33,11 +34,16 @@ class EvaluationReport:
     notes: tuple[str, ...]
     problems: Problems
 
+    @property
+    def labels(self) -> list[str]:
+        """The name of each score, with the parameters in which it differs from others of its name."""
+        return [_label(result, self.results) for result in self.results]
+
     def save(self, folder: str | Path) -> None:
         """Write one .npz file per score, and all metrics with their intervals as JSON."""
         target = files.ensure_folder(folder, "the results' folder")
-        for result in self.results:
-            result.save(target / f"{result.score}.npz")
+        for label, result in zip(self.labels, self.results, strict=True):
+            result.save(target / f"{label}.npz")
         text = json.dumps(list(map(_summary, self.results, self.costs)), indent=2)
         files.write_text(target / SUMMARY, text + "\n")
 
@@ -52,10 +58,10 @@ def evaluate(
     progress: Progress = silent,
     device: DeviceLike = AUTO,
 ) -> EvaluationReport:
-    """Evaluate the model of a run on a split: by its own score, "all", or those named."""
+    """Evaluate the model of a run on a split: by its own score, "all", or those named (`pcme.scores.Spec`)."""
     problems = Problems()
-    if scores not in (None, ALL):
-        names_of(scores)  # a wrong name is refused before anything is embedded
+    if scores is not None and scores != ALL:
+        Spec.parse_all(scores)  # a wrong name is refused before anything is embedded
     subject = open_run(
         run, split=split, data_root=data_root, workers=workers, problems=problems, progress=progress, device=device
     )
@@ -69,6 +75,13 @@ def evaluate(
     costs = tuple(score.cost(captions) for score in choice.scores)
     notes = (*choice.notes, *subject.protocol.notes)
     return EvaluationReport(Path(run), tuple(results), costs, notes, problems)
+
+
+def _label(result: Evaluation, results: Sequence[Evaluation]) -> str:
+    alike = [other.parameters for other in results if other.score == result.score]
+    values = result.parameters.items()
+    apart = [f"{name}={value}" for name, value in values if any(other[name] != value for other in alike)]
+    return "-".join([result.score, *apart])
 
 
 def _summary(result: Evaluation, spent: Cost | None) -> dict[str, Any]:

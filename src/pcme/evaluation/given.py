@@ -16,7 +16,7 @@ from pcme.data.layout import Dataset
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding, Points
 from pcme.errors import DataError, ShapeError
-from pcme.evaluation.choice import ALL, Chosen, chosen, names_of
+from pcme.evaluation.choice import ALL, Chosen, chosen
 from pcme.evaluation.embedding_files import Stored, read_embeddings
 from pcme.evaluation.evaluate import EvaluationReport
 from pcme.evaluation.open_run import find_data
@@ -26,7 +26,8 @@ from pcme.evaluation.results import Evaluation
 from pcme.evaluation.rows import Order, Side, in_order, surplus
 from pcme.evaluation.score_matrix import ScoreMatrix
 from pcme.kernels.devices import AUTO, DeviceLike, choose, has_float64
-from pcme.scores import Score
+from pcme.scores import Score, Spec
+from pcme.scores.spec import split as split_specs
 
 COSINE = "cosine"
 """The measure of points unless others are named; of several points an item, that of the nearest pair."""
@@ -172,14 +173,13 @@ class _Trial:
 
 
 def _checked(selection: str | Sequence[str] | None) -> Sequence[str] | None:
-    """Names of scores, or "all" alone; a wrong name is refused before anything is read."""
+    """Scores as they are written (`Spec`), or "all" alone; a wrong one is refused before anything is read."""
     if selection is None:
         return None
-    parts = selection.split(",") if isinstance(selection, str) else selection
-    names = [name.strip() for name in parts if name.strip()]
+    names = split_specs(selection)
     others = [name for name in names if name not in (COSINE, ALL)]
     if others or not names:
-        names_of(others)
+        Spec.parse_all(others)
     return names
 
 

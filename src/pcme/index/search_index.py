@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from pcme import scores
 from pcme.core.checks import require_known
 from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
@@ -31,6 +30,7 @@ from pcme.kernels.devices import AUTO, DeviceLike
 from pcme.model import Model
 from pcme.retrieval.ranking import checked_k
 from pcme.scores.base import Score
+from pcme.scores.spec import Spec
 from pcme.uncertainty import Confidence
 
 
@@ -85,7 +85,7 @@ class SearchIndex:
         elif dim is None:
             raise ConfigError("model: missing. Give a model, or the dimension of your vectors (dim=).")
         else:
-            known = score if isinstance(score, Score) else scores.create(score or "mean")
+            known = score if isinstance(score, Score) else Spec.parse(score or "mean").make()
             settings = Settings(dim, spread or "none", known)
         ann = settings.score.ann(settings.dim)
         store = Store.create(str(path), schema(settings, ann.width if ann else None, columns or {}))

@@ -152,6 +152,7 @@ class GaussianMethod(Method, ABC):
     sigma_attention: bool = True
     attention_hidden: int | None = None
     mean_norm: bool = True
+    mean_unit: bool = True
     log_sigma_bounds: Bounds = (-8.0, 2.0)
 
     def __post_init__(self) -> None:

@@ -45,6 +45,8 @@ class HeadOptions:
     """The soft bounds of log σ; None leaves it free, as the paper does."""
     mean_norm: bool = True
     """A LayerNorm before the mean is brought to length one, as in Fig. 3 (b)."""
+    mean_unit: bool = True
+    """Whether the mean is brought to length one, as in Fig. 3 (b). In the plane of §C.3 that would be a circle."""
     attention_hidden: int | None = None
     points: int = 1
     """Embeddings per item: K of PVSE."""
@@ -57,10 +59,11 @@ class HeadOptions:
         require("log_sigma", low < self.log_sigma < high, f"within {(low, high)}", self.log_sigma)
         require("dim", self.dim >= 1, "at least 1", self.dim)
         require("points", self.points >= 1, "at least 1", self.points)
-        if self.points > 1 and (self.covariance != "none" or not (self.mean_attention and self.mean_norm)):
+        plain = self.mean_attention and self.mean_norm and self.mean_unit
+        if self.points > 1 and (self.covariance != "none" or not plain):
             raise ConfigError(
-                f"{self.points} points per item come from as many attentions, have a LayerNorm and no sigma. "
-                'Set covariance to "none", mean_attention and mean_norm to true.'
+                f"{self.points} points per item come from as many attentions, have a LayerNorm, length one and no "
+                'sigma. Set covariance to "none", mean_attention, mean_norm and mean_unit to true.'
             )
 
 
@@ -111,6 +114,7 @@ class MeanHead(_Head):
 
     Without attention: L2(LN(base)), the ablation of §D. Without the LN too: L2(base), the head of VSE0 and VSE++
     (Faghri et al. 2018), a linear map of the pooled features and no more. Paper: §3.1.1, "the simplest case".
+    Without length one it is that map itself: the projection of §C.3.
     """
 
     norm: nn.Module
@@ -118,10 +122,12 @@ class MeanHead(_Head):
     def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
         super().__init__(sizes, options, generator, out=options.dim, attends=options.mean_attention)
         self.norm = nn.LayerNorm(options.dim) if options.mean_norm else nn.Identity()
+        self.unit = options.mean_unit
 
     def _formula(self, base: Float[Tensor, "b dim"], seen: Float[Tensor, "b dim"] | None) -> Float[Tensor, "b dim"]:
         total = base if seen is None else base + torch.sigmoid(seen)
-        return F.normalize(self.norm(total), dim=-1)
+        mean: Tensor = self.norm(total)
+        return F.normalize(mean, dim=-1) if self.unit else mean
 
 
 class GivenMean(nn.Module):

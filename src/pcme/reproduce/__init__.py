@@ -16,11 +16,11 @@ from pcme.core.progress import Progress, silent
 from pcme.errors import ConfigError, PcmeError
 from pcme.evaluation.open_run import find_dataset
 from pcme.recipes.schema import Recipe
-from pcme.reproduce import experiments, pictures
+from pcme.reproduce import drawings, experiments, pictures
 from pcme.reproduce.base import registry
 from pcme.reproduce.jobs import Job, forget_features
 from pcme.reproduce.outcome import Result, write
-from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Folds, Request, all_jobs, assemble, select
+from pcme.reproduce.planning import QUICK_SEEDS, SEEDS, Folds, Request, all_jobs, assemble, select, setup_of
 from pcme.reproduce.reporting import report
 from pcme.reproduce.runner import JobEnded, run_all
 from pcme.reproduce.setups import SETUPS, Setup, find_setup
@@ -59,9 +59,13 @@ def reproduce(
     chosen = select(names, setup)
     count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
     base = setup.recipe([*(setup.quick if quick else ()), *changes])
-    _require_files(base, setup.command(" ".join(chosen), quick=quick))
-    stamp = data_stamp(base, data_root, list(setup.splits.values()))
-    divided = _folds(setup, chosen, base, data_root, everywhere=folds)
+    trained = [name for name in chosen if registry.create(name).tables(setup)]
+    for start in (setup_of(name, setup) for name in trained):
+        _require_files(
+            start.recipe([*(start.quick if quick else ()), *changes]), setup.command(" ".join(chosen), quick=quick)
+        )
+    stamp = data_stamp(base, data_root, list(setup.splits.values())) if trained else ""
+    divided = _folds(setup, trained, base, data_root, everywhere=folds) if trained else Folds()
     request = Request(setup, quick, count, tuple(changes), out / "runs", data_root, stamp, divided)
     _require_labels(request, chosen, base)
     folder = files.ensure_folder(out / "results", "the results' folder")
@@ -69,18 +73,32 @@ def reproduce(
     missing = [job for job in runs if job.missing]
     progress("runs", len(runs) - len(missing), len(runs))
     failures = run_all(missing, workers=jobs, launch=launch, ended=ended)
-    results = [assemble(request, name) for name in chosen if not any(job.missing for job in request.jobs(name))]
-    for result in results:
-        pictures.save(result, folder / result.name)
-        files.write_text(folder / f"{result.name}.md", document(result, picture=result.name))
-        write(result, folder / f"{result.name}.json")
-    if failures:
+    results: list[Result] = []
+    broken: list[str] = []
+    for name in (name for name in chosen if not any(job.missing for job in request.jobs(name))):
+        try:
+            results.append(_write(request, name, folder))
+        except PcmeError as error:  # the others are written all the same
+            broken.append(f"{name}: {error}")
+    if failures or broken:
+        counts = {"runs": len(failures), "drawings": len(broken)}
+        failed = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
         raise PcmeError(
-            f"{len(failures)} runs failed, {len(results)} of {len(chosen)} experiments are written. Fix the "
-            "cause and run the same command; finished runs are kept.\n  " + "\n  ".join(failures)
+            f"{failed} failed, {len(results)} of {len(chosen)} experiments are written. Fix the "
+            "cause and run the same command; finished runs are kept.\n  " + "\n  ".join([*failures, *broken])
         )
     forget_features(request.runs)
     return results
+
+
+def _write(request: Request, name: str, folder: Path) -> Result:
+    """Put together the result of an experiment whose runs are all done, and write its files."""
+    result = drawings.with_drawings(request, assemble(request, name))
+    pictures.save(result, folder / result.name)
+    drawings.save(result, folder / result.name, request)
+    files.write_text(folder / f"{result.name}.md", document(result, picture=result.name))
+    write(result, folder / f"{result.name}.json")
+    return result
 
 
 def _folds(setup: Setup, names: Sequence[str], recipe: Recipe, data_root: Path | None, *, everywhere: bool) -> Folds:

@@ -1,21 +1,24 @@
 """Experiments: a table or a figure of the paper as data.
 
 A row is a change of the setup's recipe and a score at test time, a column is a metric; beside them stand the paper's
-values and claims. An experiment is one file of `experiments/` under `@registry.register(name)`.
+values and claims. A table may be drawn by an analysis, whose numbers are its columns. An experiment is one file of
+`experiments/` under `@registry.register(name)`; the numbers that the paper gives it are its aliases.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from pcme import scores
+from pcme.analysis import Result
 from pcme.core.registry import Registry
 from pcme.reproduce.paper import Source
 from pcme.reproduce.setups import Setup
 from pcme.scores.base import Score
 
-Measure = Literal["retrieval", "spread", "cost", "bins", "erasing"]
-"""The kinds of metrics that `measures` knows."""
+Measure = Literal["retrieval", "spread", "cost", "bins", "erasing", "analysis"]
+"""The kinds of metrics that `measures` knows; "analysis": the numbers of one, by their names."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,23 @@ class Scoring:
 OWN = Scoring()
 PAPER_SCORE = Scoring(params={"method": "sampled", "samples": 7})
 """The match probability by J = 7 samples a side, as in the paper."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An analysis by name, with some parameters set.
+
+    >>> Asked("algebra", {"pairs": 50}).key
+    'algebra pairs=50'
+    """
+
+    name: str
+    params: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The text under which its numbers are stored."""
+        return " ".join([self.name, *(f"{k}={v}" for k, v in self.params.items())])
 
 
 @dataclass(frozen=True)
@@ -97,7 +117,8 @@ class Plot:
 class Claim:
     """A claim of the paper: one row is above another, by the mean of some columns.
 
-    With `than` it is above the other row's columns of these titles; in the same row, that compares columns.
+    With `than` it is above the other row's columns of these titles; in the same row, that compares columns. With
+    `least` it is above this value, with `most` below this one, as the columns show it, and no other row counts.
     """
 
     text: str
@@ -105,6 +126,8 @@ class Claim:
     below: str
     columns: tuple[str, ...]
     than: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True)
@@ -114,11 +137,14 @@ class Measurement:
     measure: Measure
     split: str
     scoring: Scoring
+    asked: Asked | None = None
+    """What is analysed, where an analysis measures."""
 
     @property
     def key(self) -> str:
         """The text under which its metrics are stored."""
-        return f"{self.measure} {self.split} {self.scoring.key}"
+        what = self.scoring if self.asked is None else self.asked
+        return f"{self.measure} {self.split} {what.key}"
 
 
 @dataclass(frozen=True)
@@ -128,17 +154,21 @@ class Table:
     title: str
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
-    plot: Plot
+    plot: Plot | None
     source: Source | None = None
     split: str = "unseen"
     claims: tuple[Claim, ...] = ()
     folds: bool = False
     """Whether the paper's is a cross-validation on the training classes, as here where the data has folds."""
+    drawn: Asked | None = None
+    """The analysis that draws its rows, of the first seed, and measures its columns of kind "analysis"."""
 
     def measurements(self, row: Row) -> list[Measurement]:
         """The measurements that a row needs."""
         kinds = dict.fromkeys(column.measure for column in self.columns)
-        return [Measurement(kind, self.split, row.scoring) for kind in kinds]
+        return [
+            Measurement(kind, self.split, row.scoring, self.drawn if kind == "analysis" else None) for kind in kinds
+        ]
 
     @property
     def needs_labels(self) -> bool:
@@ -162,12 +192,18 @@ class Experiment:
     """Its differences from the paper, besides those of the setup."""
     setups: ClassVar[tuple[str, ...]] = ("aviary", "cub", "cub-pairs")
     """The data it can be made on."""
+    recipes: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """{data: the recipe that its rows start from}, where that is not the setup's."""
     content: ClassVar[tuple[Table, ...]] = ()
     """Its tables, unless they depend on the setup."""
 
     def tables(self, setup: Setup) -> tuple[Table, ...]:
         """Its tables with a setup."""
         return self.content
+
+    def drawings(self, results: Mapping[str, Result]) -> Mapping[str, Result]:
+        """{title: what its table's analysis draws}, from {row: its result}: by default each row by itself."""
+        return results
 
 
 registry: Registry[Experiment] = Registry("experiment", "pcme.reproduce.experiments")

@@ -162,5 +162,5 @@ def _measure(job: Job, done: JobState) -> None:
         return open_run(model, split=job.splits[split], data_root=job.data_root, workers=1)
 
     for each in job.missing:
-        figures[each.key] = measure(each, subject(each.split))
+        figures[each.key] = measure(each, subject(each.split), job.folder)
         JobState(done.seconds, done.resumed, figures).write(job.folder)

@@ -7,12 +7,14 @@ import math
 import timeit
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pcme import analysis
 from pcme.embedding import Gaussian
 from pcme.errors import ConfigError
 from pcme.evaluation import Subject, evaluate_score
+from pcme.reproduce.analyses import analyse, stem
 from pcme.reproduce.base import Measure, Measurement
 from pcme.scores.base import Score
 from pcme.uncertainty.sigma import mean_log_sigma
@@ -23,10 +25,14 @@ TIMED_QUERIES = 500
 """Captions that are scored against all images when a score is timed."""
 
 
-def measure(measurement: Measurement, subject: Subject) -> Figures:
-    """Measure one kind of metrics."""
-    values = MEASURES[measurement.measure](subject, measurement.scoring.of(subject.model.score())).items()
-    return {name: None if value is None or math.isnan(value) else float(value) for name, value in values}
+def measure(measurement: Measurement, subject: Subject, run: Path) -> Figures:
+    """Measure one kind of metrics; what else is found goes into the run's folder."""
+    values: Mapping[str, float | None]
+    if measurement.asked is not None:
+        values = analyse(measurement.asked, subject, stem(run, measurement))
+    else:
+        values = MEASURES[measurement.measure](subject, measurement.scoring.of(subject.model.score()))
+    return {name: None if value is None or math.isnan(value) else float(value) for name, value in values.items()}
 
 
 def _retrieval(subject: Subject, score: Score) -> dict[str, float | None]:
@@ -58,12 +64,15 @@ def _cost(subject: Subject, score: Score) -> dict[str, float | None]:
 
 
 def _bins(subject: Subject, _: Score) -> dict[str, float | None]:
-    """R@1 in ten bins of rising σ, both directions, by the model's own score. Paper: Fig. 6."""
+    """R@1 in ten bins of rising σ, both directions, by the model's own score; in folds too. Paper: Fig. 6."""
+    protocols = ["whole", *(["1k"] if subject.protocol.i2t.folds else [])]
     metrics: dict[str, float | None] = {}
-    for queries in _analyse("bins", subject).ways:
-        curve = next(each for each in queries.curves if each.metric == "recall@1")
-        metrics |= {f"{queries.way} bin {n}": value for n, value in enumerate(curve.mean, start=1)}
-        metrics[f"{queries.way} bins~recall"] = curve.over_bins.value
+    for protocol in protocols:
+        prefix = "" if protocol == "whole" else f"{protocol} "
+        for queries in _analyse("bins", subject, protocol=protocol).ways:
+            curve = next(each for each in queries.curves if each.metric == "recall@1")
+            metrics |= {f"{queries.way} {prefix}bin {n}": value for n, value in enumerate(curve.mean, start=1)}
+            metrics[f"{queries.way} {prefix}bins~recall"] = curve.over_bins.value
     return metrics
 
 
@@ -77,8 +86,8 @@ def _erasing(subject: Subject, _: Score) -> dict[str, float | None]:
     return metrics
 
 
-def _analyse(name: str, subject: Subject) -> Any:  # noqa: ANN401 - the result of the analysis
-    chosen = analysis.create(name)
+def _analyse(name: str, subject: Subject, **params: str) -> Any:  # noqa: ANN401 - the result of the analysis
+    chosen = analysis.create(name, **params)
     if (obstacle := chosen.obstacle(subject)) is not None:
         raise ConfigError(f'analysis "{name}": {obstacle}. Remove the row from the experiment.')
     return chosen.compute(subject)

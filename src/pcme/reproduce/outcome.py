@@ -109,7 +109,7 @@ class ResultTable:
     source_digits: int
     columns: tuple[Column, ...]
     rows: tuple[ResultRow, ...]
-    plot: Plot
+    plot: Plot | None
     differences: tuple[Difference, ...]
     sizes: Mapping[str, float]
     """Images, captions, and R-Precision by chance, where retrieval was measured."""
@@ -119,6 +119,33 @@ class ResultTable:
     def index(self, title: str) -> int:
         """The index of the column with this title."""
         return [column.title for column in self.columns].index(title)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A number of a drawing: its name, its value, None where it has none, and its meaning."""
+
+    name: str
+    value: float | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure beside the tables' own: of an analysis of a run, or of the experiment itself.
+
+    `content` is what is drawn, as JSON has it. Figures with images of the split are not drawn from it alone.
+    """
+
+    title: str
+    analysis: str
+    """The analysis that draws it; empty for the experiment."""
+    content: Mapping[str, Any]
+    reading: str
+    """How to read it."""
+    shows_images: bool = False
+    numbers: tuple[Stated, ...] = ()
+    """Those that stand in no table."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +168,7 @@ class Result:
     versions: Mapping[str, str]
     folds: bool = False
     """Whether everything was cross-validated, as asked for by --folds."""
+    drawings: tuple[Drawing, ...] = ()
 
     @property
     def name(self) -> str:
@@ -151,6 +179,15 @@ class Result:
     def marks(self) -> list[str]:
         """What sets it apart from the result in full, on the setup's own splits."""
         return [*(["quick"] if self.quick else []), *(["folds"] if self.folds else [])]
+
+    @property
+    def plotted(self) -> tuple[ResultTable, ...]:
+        """The tables that have a plot; their pictures are numbered from 1."""
+        return tuple(table for table in self.tables if table.plot is not None)
+
+    def picture(self, drawing: int) -> int:
+        """The number of the picture of a drawing: it follows those of the tables."""
+        return 1 + len(self.plotted) + drawing
 
     @property
     def trainings(self) -> dict[str, Training]:

@@ -38,6 +38,8 @@ SIGMAS = (
 )
 SIGMA_ROWS = (Row("PCME, J = 7", PCME), *OURS)
 """Methods with a σ."""
+DRAWN_ROWS = (SIGMA_ROWS[0], SIGMA_ROWS[2])
+"""The paper's, and the one whose σ means ambiguity."""
 
 
 def with_broad(rows: tuple[Row, ...], setup: Setup) -> tuple[Row, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pcme import plots
 from pcme.core import files
 from pcme.plots.style import styled
-from pcme.reproduce.base import Column
+from pcme.reproduce.base import Column, Plot
 from pcme.reproduce.outcome import Result, ResultRow, ResultTable, Values
 
 
@@ -21,8 +21,8 @@ class Spread(NamedTuple):
 
 
 def save(result: Result, stem: Path, *, png: bool = True) -> None:
-    """Draw every table of a result into `stem`-1.svg, `stem`-1.png and so on."""
-    for number, table in enumerate(result.tables, start=1):
+    """Draw every table of a result that has a plot into `stem`-1.svg, `stem`-1.png and so on."""
+    for number, table in enumerate(result.plotted, start=1):
         figure, name = draw(table), f"{stem.name}-{number}"
         if png:
             plots.save(figure, stem.with_name(name))
@@ -34,9 +34,10 @@ def save(result: Result, stem: Path, *, png: bool = True) -> None:
 def draw(table: ResultTable) -> plots.Figure:
     """The figure of a table, as its plot says."""
     how = table.plot
+    assert how is not None, "others have drawings"
     indices = [table.index(title) for title in how.columns] or list(range(len(table.columns)))
     if how.over == "bars":
-        return _bars(table, indices)
+        return _bars(table, how, indices)
     curves = _over_columns(table, indices) if how.over == "columns" else _over_rows(table, indices)
     figure = plots.lines(curves, x_label=how.x, y_label=how.y, title=table.title, log_x=how.log_x)
     ticks = sorted({float(x) for curve in curves for x in curve.x})
@@ -48,7 +49,7 @@ def draw(table: ResultTable) -> plots.Figure:
     return figure
 
 
-def _bars(table: ResultTable, indices: Sequence[int]) -> plots.Figure:
+def _bars(table: ResultTable, how: Plot, indices: Sequence[int]) -> plots.Figure:
     """One group per row that has all the values, one bar per column."""
     rows = _whole(table, indices)
     series = [
@@ -58,7 +59,7 @@ def _bars(table: ResultTable, indices: Sequence[int]) -> plots.Figure:
     return plots.bars(
         [row.label for row in rows],
         series,
-        y_label=table.plot.y,
+        y_label=how.y,
         title=table.title,
         horizontal=True,
         height=1.2 + 0.16 * len(rows) * (1 + len(indices)),

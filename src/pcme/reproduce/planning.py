@@ -13,6 +13,7 @@ from pcme.reproduce.base import Claim, Row, Table, registry
 from pcme.reproduce.jobs import Job, JobState
 from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable, Training
 from pcme.reproduce.setups import SETUPS, Setup
+from pcme.reproduce.stamps import data_stamp
 from pcme.training.folds import changes as changes_of_fold
 
 SEEDS, QUICK_SEEDS = 3, 1  # per row, by default
@@ -78,6 +79,14 @@ class Request:
         """The runs of a row and seed: one, or one per fold."""
         return [self.job(table, row, seed, fold) for fold in self.folds_of(table) or (None,)]
 
+    def of(self, name: str) -> "Request":
+        """The same for an experiment whose rows start from a recipe of its own, which has no folds, if it has one."""
+        setup = setup_of(name, self.setup)
+        if setup is self.setup:
+            return self
+        stamp = data_stamp(setup.recipe(self.changes), self.data_root, list(setup.splits.values()))
+        return replace(self, setup=setup, stamp=stamp, folds=Folds())
+
     def tables(self, name: str) -> tuple[Table, ...]:
         """The tables of an experiment with this setup."""
         splits = {JUDGED: self.setup.splits[JUDGED]} if self.folds.everywhere else self.setup.splits
@@ -85,13 +94,20 @@ class Request:
 
     def jobs(self, name: str) -> Iterator[Job]:
         """The runs of an experiment, whole seeds first."""
-        for seed, table in product(range(self.seeds), self.tables(name)):
-            for job in (job for row in table.rows for job in self.jobs_of(table, row, seed)):
+        own = self.of(name)
+        for seed, table in product(range(self.seeds), own.tables(name)):
+            for job in (job for row in table.rows for job in own.jobs_of(table, row, seed)):
                 yield replace(job, label=f"{name}: {job.label}")
 
 
+def setup_of(name: str, setup: Setup) -> Setup:
+    """The setup that the rows of an experiment start from, on the same data."""
+    base = registry.get(name).recipes.get(setup.name)
+    return setup if base is None else setup.starting_from(base)
+
+
 def select(names: Sequence[str], setup: Setup) -> list[str]:
-    """The experiments of these names; "all" are those that the setup allows, others are refused."""
+    """The experiments of these names, or aliases; "all" are those that the setup allows, others are refused."""
     if list(names) == ["all"]:
         return [name for name in registry.names() if setup.name in registry.get(name).setups]
     for name in names:
@@ -101,7 +117,7 @@ def select(names: Sequence[str], setup: Setup) -> list[str]:
             needs = "; or ".join(other.needs or other.name for other in others)
             fault = f"{name} ({experiment.where}): not possible on {setup.name}, it needs {needs}."
             raise ConfigError(f"{fault} Then run: {'; or '.join(other.command(name) for other in others)}")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(registry.name_of(registry.get(name)) for name in names))
 
 
 def all_jobs(request: Request, names: Sequence[str]) -> list[Job]:
@@ -116,6 +132,7 @@ def all_jobs(request: Request, names: Sequence[str]) -> list[Job]:
 
 def assemble(request: Request, name: str) -> Result:
     """Assemble the result of an experiment whose runs are all done."""
+    request = request.of(name)
     experiment, setup = registry.get(name), request.setup
     tables = tuple(_table(request, table) for table in request.tables(name))
     return Result(
@@ -228,6 +245,10 @@ def _difference(table: Table, rows: Sequence[ResultRow], claim: Claim) -> Differ
 
     above, paper_above = means(claim.above, claim.columns)
     below, paper_below = means(claim.below, claim.than or claim.columns)
+    if claim.least is not None and above is not None:
+        below, paper_below = [claim.least] * len(above), claim.least
+    if claim.most is not None and above is not None:
+        above, paper_above, below, paper_below = [claim.most] * len(above), claim.most, above, paper_above
     if above is None or below is None:
         return None
     return Difference(

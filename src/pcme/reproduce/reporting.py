@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pcme.core import files
 from pcme.errors import ConfigError
-from pcme.reproduce import pictures
+from pcme.reproduce import drawings, pictures
 from pcme.reproduce.outcome import FAILS, HOLDS, LEVEL, Difference, Result, read, write
 from pcme.reproduce.planning import select
 from pcme.reproduce.setups import SETUPS
@@ -47,6 +47,7 @@ def report(out: Path, *, source: Path | None = None, figures: bool = True) -> li
     results = read_results(folder)
     for result in results if figures else ():
         pictures.save(result, folder / result.name, png=False)
+        drawings.save(result, folder / result.name)
     files.write_text(out, text(results, folder.name, figures=figures))
     return results
 
@@ -78,7 +79,9 @@ def text(results: Sequence[Result], folder: str, *, figures: bool = True) -> str
         name, protocol = ", ".join([world, *marks]), of_setup[0].protocol
         parts.append(f"## On {name}\n\nHow all of it differs from the paper: {protocol}\n")
         parts += [
-            document(result, level=3, picture=f"{folder}/{result.name}" if figures else None, protocol=False)
+            document(
+                result, level=3, picture=f"{folder}/{result.name}" if figures else None, protocol=False, images=False
+            )
             for result in of_setup
         ]
     return "\n".join([*parts, _missing(results)])
@@ -88,7 +91,7 @@ def _contents(results: Sequence[Result]) -> str:
     titles = ["", "in the paper", "seeds", "the paper's findings with the same sign here", "over the seeds"]
     lines = [titles, ["---"] * len(titles)]
     lines += [
-        [f"[{heading(result)}](#{_anchor(result)})", result.where, str(result.seeds), _held(result), _verdicts(result)]
+        [f"[{heading(result)}](#{_anchor(result)})", result.where, _seeds(result), _held(result), _verdicts(result)]
         for result in results
     ]
     return f"{piped(lines)}\n\nAll of it: {spent(results)}.\n"
@@ -100,9 +103,15 @@ def _anchor(result: Result) -> str:
     return "".join(letters).replace(" ", "-")
 
 
+def _seeds(result: Result) -> str:
+    return str(result.seeds) if result.tables else "–"
+
+
 def _held(result: Result) -> str:
-    """The number of differences with the paper's sign, however sure the seeds are of it."""
+    """The number of differences with the paper's sign, however sure the seeds are of it; a dash without any."""
     means = [difference.mean for difference in _differences(result)]
+    if not means:
+        return "–"
     return f"{sum(mean > 0 for mean in means)} of {len(means)}"
 
 

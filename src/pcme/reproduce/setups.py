@@ -48,7 +48,9 @@ class Setup:
     """The file with the labels that define plausible matches, where there is one."""
 
     def assignments(self, method: Mapping[str, Any], changes: Sequence[str] = (), *, quick: bool) -> list[str]:
-        """The values of `pcme train BASE --set ...` for a row."""
+        """The values of `pcme train BASE --set ...` for a row; one without a method has the recipe's."""
+        if not method:
+            return [*(self.quick if quick else ()), *changes]
         kind = method["kind"]
         shared = {name: value for name, value in self.shared.items() if name in methods.registry.fields(kind)}
         found, further = settings.settings_of(method, self.searched)
@@ -63,7 +65,15 @@ class Setup:
         """The differences of a run from the paper's, in words."""
         recipe = self.recipe((*self.always, *(self.quick if quick else ())))
         epochs = " + ".join(str(phase.epochs) for phase in recipe.phases if phase.task == "match")
-        return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}"
+        return f"{self.data} {self.training.format(recipe=recipe, epochs=epochs)}".strip()
+
+    def starting_from(self, base: str) -> "Setup":
+        """The same data with another recipe, as it stands: nothing is changed in it but the seed."""
+        splits = {"unseen": self.splits["unseen"]}
+        return replace(
+            self, base=base, quick=(), splits=splits, training="", shared={}, always=(), by_method={}, searched=(),
+            options="",
+        )  # fmt: skip
 
     def command(
         self,

@@ -4,23 +4,40 @@ import statistics
 from collections.abc import Sequence
 
 from pcme.reproduce.base import Column
-from pcme.reproduce.outcome import Difference, Result, ResultRow, ResultTable
+from pcme.reproduce.outcome import Difference, Drawing, Result, ResultRow, ResultTable
+
+NO_IMAGES = "The figure shows images of the data, which are not in the record: the command above draws it."
 
 
-def document(result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True) -> str:
-    """A result as a page or a section: tables, claims, and how it differs from the paper.
+def document(
+    result: Result, *, level: int = 1, picture: str | None = None, protocol: bool = True, images: bool = True
+) -> str:
+    """A result as a page or a section: tables, claims, drawings, and how it differs from the paper.
 
-    `picture` is the path of its figures without number and suffix; `protocol` repeats how the setup differs.
+    `picture` is the path of its figures without number and suffix; `protocol` repeats how the setup differs. Without
+    `images`, figures that show images of the split are not there.
     """
-    parts = [f"{'#' * level} {heading(result)}", _about(result)]
-    for number, table in enumerate(result.tables, start=1):
+    parts, number = [f"{'#' * level} {heading(result)}", _about(result)], 0
+    for table in result.tables:
         source = f"The paper's values are those of {table.source}." if table.source else ""
         parts.append(" ".join(filter(None, (f"**{table.title}.**", source, _sizes(table)))))
         parts.append(markdown(table))
         if table.differences:
             parts.append(_claims(table.differences))
-        if picture is not None:
+        if picture is not None and table.plot is not None:
+            number += 1
             parts.append(f"![{result.summary} {table.title}]({picture}-{number}.svg)")
+    read = ""
+    for index, drawing in enumerate(result.drawings):
+        if picture is None and not drawing.numbers:
+            continue  # there is nothing to see
+        reading, read = "" if drawing.reading == read else f" {drawing.reading}", drawing.reading
+        parts.append(f"**{drawing.title}.**{reading}")
+        if drawing.numbers:
+            parts.append(_stated(drawing))
+        if picture is not None:
+            there, path = images or not drawing.shows_images, f"{picture}-{result.picture(index)}.svg"
+            parts.append(f"![{result.summary} {drawing.title}]({path})" if there else NO_IMAGES)
     differs = ([result.protocol] if protocol else []) + list(result.differs)
     parts.append(f"How this differs from the paper: {' '.join(differs)}")
     return "\n\n".join(parts) + "\n"
@@ -69,6 +86,8 @@ def _cells(table: ResultTable, row: ResultRow, shown: Sequence[bool]) -> list[st
 
 def _about(result: Result) -> str:
     seeds = "one seed" if result.seeds == 1 else f"mean ± standard deviation over {result.seeds} seeds"
+    if not result.tables:
+        return f"{result.summary} In the paper: {result.where}. Here: `{result.command}`; nothing is trained."
     return f"{result.summary} In the paper: {result.where}. Here: {seeds}, `{result.command}` ({spent([result])})."
 
 
@@ -93,6 +112,19 @@ def _sizes(table: ResultTable) -> str:
 
 def _folds(table: ResultTable) -> str:
     return f"Cross-validation: values and sizes are means over {', '.join(table.folds)}." if table.folds else ""
+
+
+def _stated(drawing: Drawing) -> str:
+    """The numbers of a drawing, with their meanings."""
+    head = [["", "", "meaning"], ["---", "---:", "---"]]
+    return piped([*head, *([number.name, _plain(number.value), number.meaning] for number in drawing.numbers)])
+
+
+def _plain(value: float | None) -> str:
+    """ "1,280", "0.512"; a dash for none."""
+    if value is None:
+        return "–"
+    return (f"{value:,.0f}" if value == round(value) else f"{value:,.3g}").replace("-", "−")
 
 
 def _claims(differences: Sequence[Difference]) -> str:

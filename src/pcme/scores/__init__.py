@@ -8,8 +8,9 @@ True
 
 from pcme.scores.base import Score, registry
 from pcme.scores.plans import MEMORY_LIMIT, Cost, Normal
+from pcme.scores.spec import Spec
 
-__all__ = ["MEMORY_LIMIT", "Cost", "Normal", "Score", "create", "names", "registry"]
+__all__ = ["MEMORY_LIMIT", "Cost", "Normal", "Score", "Spec", "create", "names", "registry"]
 
 create = registry.create
 names = registry.names

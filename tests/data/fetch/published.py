@@ -12,8 +12,12 @@ from tests.helpers import picture
 
 def cub(jpg):
     index = "".join(f"{number} {name}\n" for number, name in enumerate(IMAGES, start=1))
+    halves = "".join(f"{number} {number % 2}\n" for number in range(1, len(IMAGES) + 1))
     images = {f"CUB_200_2011/images/{name}": jpg for name in IMAGES}
-    others = {"CUB_200_2011/images.txt": index.encode(), "CUB_200_2011/README": b"", "attributes.txt": b""}
+    others = {
+        "CUB_200_2011/images.txt": index.encode(), "CUB_200_2011/train_test_split.txt": halves.encode(),
+        "CUB_200_2011/README": b"", "attributes.txt": b"",
+    }  # fmt: skip
     texts = {f"cvpr2016_cub/text_c10/{name[:-4]}.txt": b"a small bird\n" * 10 for name in IMAGES}
     lists = {f"splits/{name}": "\n".join(lines).encode() for name, lines in LISTS.items()}
     captions = tarred(texts | {"cvpr2016_cub/word_c10/1.t7": b""})

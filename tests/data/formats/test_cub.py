@@ -10,6 +10,8 @@ from pcme.data import Problems, find
 from pcme.data.formats.cub import CUB
 from pcme.data.layout import ClassFold
 from pcme.errors import ConfigError, FormatError
+from pcme.recipes import get
+from pcme.recipes.cub import NINE
 from tests.data.formats.birds import folded, images_of, write
 from tests.data.formats.reading import ids, load_as, named
 from tests.helpers import real
@@ -88,6 +90,39 @@ def test_without_images_txt_the_folders_are_listed_and_split_files_may_lie_in_th
     assert ids(CUB(root).load("train")) == expected
 
 
+def divide(root, training):
+    """CUB-200-2011's own division: these images are its training half."""
+    rows = (f"{number} {int(name in training)}\r\n" for number, name in enumerate(IMAGES, start=1))
+    (root / "train_test_split.txt").write_bytes("".join(rows).encode())
+
+
+def test_some_classes_of_any_list_are_divided_by_the_training_images_of_cub_itself(root):
+    divide(root, [IMAGES[0], IMAGES[4], IMAGES[9], IMAGES[10]])
+    chosen = CUB(root, classes=["004.Wren", "001.Auk"])
+    assert find(root, classes=("004.Wren", "001.Auk")) == chosen
+    assert chosen.splits == ("train", "test")
+    train, test = map(chosen.load, chosen.splits)
+    assert ids(train) == [IMAGES[0], IMAGES[9], IMAGES[10]]
+    assert ids(test) == [IMAGES[1], IMAGES[2], IMAGES[11]]
+    assert train.classes.names == test.classes.names == ("001.Auk", "004.Wren")
+    assert train.matches().counts.tolist() == [1] * 10 + [2] * 20
+    assert ids(CUB(root).load("test")) == IMAGES[9:], "without a choice it is as it was"
+
+
+def test_a_choice_of_classes_that_cannot_be_read_is_explained(root):
+    with pytest.raises(FormatError, match=r"has no images\.txt and train_test_split\.txt.* Put those of CUB-200-2011"):
+        CUB(root, classes=["001.Auk"]).load("train")
+    divide(root, IMAGES[:2])
+    with pytest.raises(ConfigError, match='no split "val1", it has train, test'):
+        CUB(root, classes=["001.Auk"]).load("val1")
+    for wrong in ("001.Auk", [1]):
+        with pytest.raises(ConfigError, match="classes: must be a list of names of folders"):
+            CUB(root, classes=wrong)
+    train, problems = load(root, "train", classes=["001.Auk", "009.Dodo"])
+    assert ids(train) == IMAGES[:2]
+    assert named(problems) == {"class-missing": ["009.Dodo"]}
+
+
 def test_without_split_files_the_error_says_what_to_get(root):
     (root / "splits" / "seen_test_images.txt").unlink()
     with pytest.raises(FormatError, match=r"seen_test_images.txt: is missing"):
@@ -138,3 +173,14 @@ def test_the_real_images_here_are_each_in_one_of_the_three_splits_and_folds_shar
         train, val = CUB(root).load(f"train{fold}"), CUB(root).load(f"val{fold}")
         assert not set(train.classes.names) & set(val.classes.names)
         assert {*ids(train), *ids(val)} == {*ids(loaded[0])}
+
+
+def test_the_nine_classes_of_fig_5_are_here_as_cub_divides_them():
+    """Paper: §C.3. Two of them are test classes of Xian et al."""
+    root = real("cub")
+    toy = CUB(root, **get("cub-toy").data.params)
+    train, test = map(toy.load, toy.splits)
+    assert (len(train.images), len(test.images)) == (270, 270)
+    assert sorted(train.classes.names) == sorted(NINE)
+    assert not {*ids(train)} & {*ids(test)}
+    assert len({*NINE} & {*lines(root / "splits" / "testclasses.txt")}) == 2

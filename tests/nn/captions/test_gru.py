@@ -12,8 +12,8 @@ from tests.helpers import generator
 VECTORS = torch.randn(9, 5, generator=generator(1))
 
 
-def made(readout="final", *, dim=8, with_sigma=True, hidden=None):
-    return WordGRU(Build(generator(), dim, with_sigma, VECTORS), readout, hidden)
+def made(readout="final", *, dim=8, with_sigma=True, hidden=None, shared=False):
+    return WordGRU(Build(generator(), dim, with_sigma, VECTORS), readout, hidden, shared=shared)
 
 
 IDS = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 2, 0, 0]])
@@ -71,3 +71,24 @@ def test_a_width_is_that_of_the_embedding_unless_it_is_told():
     assert (plain.projected, told.projected, wide.projected) == (True, True, False)
     for other in (told, wide):
         assert all(torch.equal(value, other.state_dict()[key]) for key, value in plain.state_dict().items())
+
+
+@pytest.mark.parametrize("readout", ["final", "last-word"])
+def test_a_shared_gru_is_one_sentence_vector_with_a_projection_for_the_mean_and_one_for_sigma(readout):
+    """Paper: §C.3."""
+    network = made(readout, dim=2, hidden=6, shared=True)
+    features, alone = network(IDS, LENGTHS), made(readout, dim=2, hidden=6, with_sigma=False)(IDS, LENGTHS)
+    assert torch.equal(features.pooled, features.spread)
+    assert torch.equal(features.pooled, alone.pooled)
+    options = HeadOptions(2, mean_attention=False, sigma_attention=False, mean_norm=False, bounds=None)
+    tower = CaptionTower(network, options, generator=generator())
+    found, mean, sigma = tower(IDS, LENGTHS), tower.heads.mean.base, tower.heads.sigma
+    assert torch.allclose(found.mean, F.normalize(F.linear(features.pooled, mean.weight, mean.bias), dim=1), atol=1e-6)
+    spread = F.linear(features.pooled, sigma.base.weight, sigma.base.bias) + sigma.offset
+    assert torch.allclose(found.log_sigma, spread, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [None, 8])
+def test_a_shared_gru_without_projections_is_refused(hidden):
+    with pytest.raises(ConfigError, match=r"^caption\.shared: must be with caption\.hidden set to another number"):
+        made(dim=8, hidden=hidden, shared=True)

@@ -44,7 +44,7 @@ class CubCaptions(Download):
     @property
     def items(self) -> Sequence[Item]:
         """Lists, captions, images."""
-        images = {f"CUB_200_2011/{name}": name for name in ("images", "images.txt")}
+        images = {f"CUB_200_2011/{name}": name for name in ("images", "images.txt", "train_test_split.txt")}
         return (
             *_lists(),
             WebFile(

@@ -10,15 +10,18 @@ A caption matches every image of its class. Splits:
 The three lists of validation classes overlap: they name 106 of the 150 classes, 37 of them more than once.
 
 The published list of seen-test images names ten of unseen classes; they belong to `test`, as in the authors' code.
-Paper: §4.1, §C.1.
+
+With `classes` there are these classes alone, whichever list they are in, and the splits are CUB-200-2011's own division
+of their images into `train` and `test`. Paper: §4.1, §C.1; §C.3 for some classes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
+from pcme.core.checks import require
 from pcme.data.dataset import CaptionDataset
 from pcme.data.layout import ClassFold, Dataset, registry
 from pcme.data.problems import Problems
@@ -34,6 +37,8 @@ _CLASS_LISTS = {
     **{f"train{k}": f"trainclasses{k}.txt" for k in (1, 2, 3)},
     **{f"val{k}": f"valclasses{k}.txt" for k in (1, 2, 3)},
 }
+_INDEX, _HALVES = "images.txt", "train_test_split.txt"
+"""CUB-200-2011's own: "7 class/name.jpg", and "7 1" where image 7 is one of its training images."""
 
 
 @registry.register("cub")
@@ -48,6 +53,13 @@ class CUB(Dataset):
     expected: ClassVar[Mapping[str, int]] = MappingProxyType({"train": 7_067, "test": 2_967, "seen": 1_754})
 
     root: Path
+    classes: tuple[str, ...] = ()
+    """The only classes to read, as their folders are called; none: those of the splits' lists."""
+
+    def __post_init__(self) -> None:
+        named = not isinstance(self.classes, str) and all(isinstance(name, str) for name in self.classes)
+        require("classes", named, 'a list of names of folders, such as ["053.Western_Grebe"]', self.classes)
+        object.__setattr__(self, "classes", tuple(self.classes))  # JSON has lists
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -56,7 +68,9 @@ class CUB(Dataset):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those whose list of classes is there."""
+        """Those whose list of classes, or of images, is there."""
+        if self.classes:
+            return ("train", "test") if all(self._list(file).is_file() for file in (_INDEX, _HALVES)) else ()
         return tuple(name for name, file in _CLASS_LISTS.items() if self._list(file).is_file())
 
     @property
@@ -68,20 +82,34 @@ class CUB(Dataset):
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split, in the order of images.txt (of file names without it)."""
         if not self.splits:
-            raise FormatError(
-                f"{self.root}: has no class lists. Put the files of the zero-shot splits of Xian et al. into splits/."
-            )
+            raise FormatError(f"{self.root}: {self._lacking()}")
         self.checked_split(split)
         records, images = self._records(split, problems), self.root / "images"
         return assemble("cub", split, records, lambda names: Files(images, names), problems).matching_class()
 
+    def _lacking(self) -> str:
+        if self.classes:
+            return f"has no {_INDEX} and {_HALVES}, which divide some classes. Put those of CUB-200-2011 there."
+        return "has no class lists. Put the files of the zero-shot splits of Xian et al. into splits/."
+
     def _records(self, split: str, problems: Problems) -> Iterator[Record]:
-        classes = self._here(self._lines(_CLASS_LISTS[split], problems), problems)
-        held_out = set(self._lines("seen_test_images.txt", problems)) if split != "test" else set()
+        classes = self._here(list(self.classes) or self._lines(_CLASS_LISTS[split], problems), problems)
+        is_in = self._membership(split, problems)
         for name in self._listing(problems):
             class_name = name.partition("/")[0]
-            if class_name in classes and (name in held_out) == (split == "seen"):
+            if class_name in classes and is_in(name):
                 yield Record(name, self._captions(name, problems), class_name=class_name)
+
+    def _membership(self, split: str, problems: Problems) -> Callable[[str], bool]:
+        """Whether an image of the split's classes belongs to the split."""
+        if self.classes:
+            rows = [line.split(maxsplit=1) for line in self._lines(_HALVES, problems)]
+            numbers = {number for number, *half in rows if half == ["1"]}
+            index = (line.partition(" ") for line in self._lines(_INDEX, problems))
+            training = {name.strip() for number, _, name in index if number in numbers}
+            return lambda name: (name in training) == (split == "train")
+        held_out = set(self._lines("seen_test_images.txt", problems)) if split != "test" else set()
+        return lambda name: (name in held_out) == (split == "seen")
 
     def _here(self, classes: list[str], problems: Problems) -> set[str]:
         """The classes whose folders are there; the others are reported once, not per image."""
@@ -91,7 +119,7 @@ class CUB(Dataset):
         return here
 
     def _listing(self, problems: Problems) -> list[str]:
-        index = self.root / "images.txt"
+        index = self.root / _INDEX
         if index.is_file():
             return [line.split(maxsplit=1)[-1] for line in filled_lines(index, problems)]
         folder = self.root / "images"

@@ -19,7 +19,7 @@ SQUASHED_CLAIMS = (Claim("an unsquashed σ is better", "without", "with", PRECIS
 BARS = Plot("bars", "R-Precision (%)")
 
 
-@registry.register("architecture")
+@registry.register("architecture", aliases=("table-d3",))
 class Architecture(Experiment):
     """The heads: attention for μ, for σ, for both; sigmoid and layer norm in σ's."""
 

@@ -17,7 +17,7 @@ CLAIMS = tuple(
 PLOT = Plot("rows", "R-Precision (%)", "D", columns=("mean R-P",), log_x=True)
 
 
-@registry.register("dimension")
+@registry.register("dimension", aliases=("fig-d3",))
 class Dimension(Experiment):
     """The dimension D, for μ only and for PCME."""
 

@@ -15,7 +15,7 @@ CLAIMS = (
 )
 
 
-@registry.register("dof")
+@registry.register("dof", aliases=("table-d2",))
 class DegreesOfFreedom(Experiment):
     """No σ, one σ per item, one σ per dimension."""
 

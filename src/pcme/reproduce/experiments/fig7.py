@@ -6,24 +6,27 @@ from pcme.reproduce.setups import Setup
 from pcme.uncertainty.perturbation import RATIOS
 
 TITLES = tuple(f"{100 * ratio:.0f} %" for ratio in RATIOS)
-CLAIM = Claim("σ is larger with half erased", "PCME, J = 7", "PCME, J = 7", ("50 %",), ("0 %",))
 
 
-def _table(setup: Setup, kind: str, title: str) -> Table:
+def spoiled(
+    setup: Setup, kind: str, title: str, x: str = "erased (%)", claim: str = "σ is larger with half erased"
+) -> Table:
+    """Mean log σ under one kind of perturbation, by how much of an item it concerns."""
     columns = [
         Column(name, f"{kind} {ratio:g}", "erasing", percent=False, digits=2, x=100 * ratio)
         for name, ratio in zip(TITLES, RATIOS, strict=True)
     ]
     columns.append(rank_correlation(f"{kind} ~ratio", "erasing"))
-    plot = Plot("columns", "mean log σ", "erased (%)", columns=TITLES)
-    return Table(title, with_broad(SIGMA_ROWS, setup), tuple(columns), plot, claims=(CLAIM,))
+    plot = Plot("columns", "mean log σ", x, columns=TITLES)
+    claims = (Claim(claim, "PCME, J = 7", "PCME, J = 7", ("50 %",), ("0 %",)),)
+    return Table(title, with_broad(SIGMA_ROWS, setup), tuple(columns), plot, claims=claims)
 
 
 @registry.register("fig7")
 class Figure7(Experiment):
     """Mean log σ as more and more pixels, or words, are erased."""
 
-    where = "Fig. 7; Fig. F.1"
+    where = "Fig. 7"
     differs = (
         "Of 300 images and 300 captions. In training a share of images and captions is erased too, by any ratio; "
         "the paper's Cutout erases up to a third of an image."
@@ -33,4 +36,4 @@ class Figure7(Experiment):
     def tables(self, setup: Setup) -> tuple[Table, ...]:
         """Images, and captions."""
         kinds = {"erased": "Images, pixels erased", "replaced": "Captions, words made unknown"}
-        return tuple(_table(setup, *each) for each in kinds.items())
+        return tuple(spoiled(setup, *each) for each in kinds.items())

@@ -24,7 +24,7 @@ def _claims(k: int, start: str) -> tuple[Claim, Claim]:
 CLAIMS = tuple(claim for start in ("", " at once") for k in (1, 2, 4) for claim in _claims(k, start))
 
 
-@registry.register("hnm")
+@registry.register("hnm", aliases=("fig-e2",))
 class HardNegatives(Experiment):
     """PVSE with all negatives, the semi-hard one, the hardest one."""
 

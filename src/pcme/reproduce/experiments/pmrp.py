@@ -17,7 +17,7 @@ def _table(direction: str, title: str) -> Table:
     return Table(title, ROWS, columns, Plot("columns", "PMRP (%)", "ζ", RADII), claims=CLAIMS)
 
 
-@registry.register("pmrp")
+@registry.register("pmrp", aliases=("fig-e3",))
 class PlausibleMatches(Experiment):
     """Plausible-match R-Precision by ζ, in how many positions labels may differ."""
 

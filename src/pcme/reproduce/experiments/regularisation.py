@@ -27,7 +27,7 @@ FREE_CLAIMS = (Claim("the uniformity term makes σ a little larger", "uniformity
 PLOT = Plot("bars", "E[log σ]", columns=SIZES)
 
 
-@registry.register("regularisation")
+@registry.register("regularisation", aliases=("table-d1",))
 class Regularisation(Experiment):
     """The KL and the uniformity term: retrieval and the size of σ, with and without."""
 

@@ -24,7 +24,7 @@ def _table(title: str, rows: tuple[Row, ...], claim: str, *, folds: bool = False
     return Table(title, rows, COLUMNS, PLOT, claims=(Claim(claim, "J = 7", "J = 1", PRECISION),), folds=folds)
 
 
-@registry.register("samples")
+@registry.register("samples", aliases=("fig-d2", "fig-e1"))
 class Samples(Experiment):
     """The number of samples J, in training and at test time, and its limit J → ∞."""
 

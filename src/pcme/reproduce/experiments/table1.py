@@ -58,7 +58,7 @@ CLAIMS = (
 )
 
 
-@registry.register("table1")
+@registry.register("table1", aliases=("table-e1",))
 class Table1(Experiment):
     """Every score at test time, what it keeps of an item and how long a pair takes."""
 

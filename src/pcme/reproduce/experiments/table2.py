@@ -31,7 +31,7 @@ CLAIMS = (
 PARTS = {"unseen": ("Unseen classes", paper.CUB_UNSEEN), "seen": ("New images of seen classes", paper.CUB_SEEN)}
 
 
-@registry.register("table2")
+@registry.register("table2", aliases=("table-e2", "table-e3"))
 class Table2(Experiment):
     """Methods: VSE0, PVSE with and without hardest negatives, μ only, PCME, and ours."""
 

@@ -64,7 +64,7 @@ class Table3(_Coco):
     content = tuple(table(paper.TABLE_3, (*MAIN, *OURS), "pmrp", "recall@1") for table in (_folds, _whole))
 
 
-@registry.register("coco-1k")
+@registry.register("coco-1k", aliases=("table-e4",))
 class CocoFolds(_Coco):
     """Methods on MS-COCO, all recalls, five folds of 1K images."""
 
@@ -72,7 +72,7 @@ class CocoFolds(_Coco):
     content = (_folds(paper.COCO_1K, ALL, *METRICS),)
 
 
-@registry.register("coco-5k")
+@registry.register("coco-5k", aliases=("table-e5",))
 class CocoWhole(_Coco):
     """Methods on MS-COCO, all recalls, all 5K images."""
 
