@@ -17,6 +17,10 @@ SETTINGS = [
     ("pvse", {"embeddings": 4, "negatives": "semi-hard", "warm_start": 0.0}),
     ("pcme++", {"mixing": 0.9}),
     ("hib", {"side": "both"}),
+    ("vsrn", {"caption_weight": 0.0, "positives": "diagonal"}),
+    ("vsrn-aoq", {"offline_from": 0.0, "candidates": 3}),
+    ("pcme", {"pooling": "gpo"}),
+    ("vse++", {"pooling": "gpo", "mean_attention": False, "mean_norm": False}),
 ]
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
+from pcme.data.text.tokens import Tokens
 from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones, full_lengths, present
 from pcme.nn.recurrent import StackedBiGRU
 
@@ -40,7 +41,7 @@ class WordGRU(CaptionNetwork):
         assert vectors is not None, "a model always has them"
         require("dim", width % 2 == 0, "even, one half per direction, or caption.hidden set", width)
         self.features, self.pooled, self.readout = vectors.shape[1], width, readout
-        self.projected = width == context.dim
+        self.projected, self.vocabulary = width == context.dim, len(vectors)
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
         stacks = 2 if context.with_sigma else 1
         self.gru = StackedBiGRU(vectors.shape[1], width // 2, stacks=stacks, generator=context.generator)
@@ -50,7 +51,7 @@ class WordGRU(CaptionNetwork):
         lengths = full_lengths(inputs) if lengths is None else lengths
         words = self.words(inputs)
         sentences = self._sentences(words, lengths)
-        return Features(words, sentences[0], sentences[-1], present(inputs, lengths))
+        return Features(words, sentences[0], sentences[-1], present(inputs, lengths), Tokens(inputs, lengths))
 
     def _sentences(self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "stacks b h"]:
         both: Tensor = self.gru(words, lengths)

@@ -71,6 +71,7 @@ class HubCaptions(CaptionNetwork):
         kind = str(tower.model.config.model_type)
         # Only the text sides of two-sided models have a pooled vector that was trained to be one.
         self.pool = ("pooler" if kind.endswith("_text_model") else "mean") if pool == "auto" else pool
+        self.averages = self.pool == "mean"
         self.masks = not kind.startswith("siglip")  # those are trained on padding and see it
         example = subwords.encode_batch([["a"]])
         mask = present(example.ids, example.lengths)
