@@ -33,7 +33,7 @@ def begun(**params):
 
 
 def by_loop(images, captions, positives, *, margin=0.2, offline_margin=0.0, alpha=0.3, beta=1.5):
-    """(rank, offline), pair by pair as in Eq. (8) of the paper, means over the pairs."""
+    """(rank, offline), pair by pair, means over the pairs."""
     s = [[cosine(x[0], y[0]) for y in captions.x] for x in images.x]
     rank = offline = 0.0
     for scores, true in ((s, TRUE.tolist()), (transposed(s), TRUE.T.tolist())):

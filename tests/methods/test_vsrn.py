@@ -104,7 +104,9 @@ def test_embeddings_without_regions_or_words_are_refused():
             objective(*pair, MATCHES, generator())
 
 
-@pytest.mark.parametrize("wrong", [{"layers": 0}, {"caption_hidden": 0}, {"caption_words": 0}, {"caption_dropout": 1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"layers": 0}, {"caption_hidden": 0}, {"caption_words": 0}, {"caption_dropout": 1.0}]
+)
 def test_parameters_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         methods.create("vsrn", **wrong)

@@ -1,6 +1,7 @@
 """The captioner's loss against a loop over captions, steps and regions."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def by_loop(captioner, regions, words):
     """−Σ log p of the words after the first, one step at a time."""
     seen, last = captioner.reader(captioner.region(regions)[None])
     state, total = last[0, 0], 0.0
-    for given, true in zip(words, words[1:], strict=False):
+    for given, true in pairwise(words):
         energies = []
         for region in seen[0]:
             inner = captioner.from_region(region) + captioner.from_state.weight @ state
@@ -68,7 +69,9 @@ def test_dropout_is_drawn_from_the_generator_and_in_training_alone():
     first, again, other = (captioner(REGIONS, IDS, LENGTHS, generator(seed)).item() for seed in (0, 0, 1))
     assert first == again != other
     captioner.eval()
-    assert captioner(REGIONS, IDS, LENGTHS, generator()).item() == made().eval()(REGIONS, IDS, LENGTHS, generator()).item()
+    assert (
+        captioner(REGIONS, IDS, LENGTHS, generator()).item() == made().eval()(REGIONS, IDS, LENGTHS, generator()).item()
+    )
 
 
 def test_what_is_dropped_is_0_and_the_rest_larger():

@@ -59,7 +59,7 @@ def test_sites_in_any_order_and_padding_of_any_value_give_the_same():
     assert torch.allclose(pool(x, MASK), pool(other, MASK))
 
 
-def test_equal_logits_are_the_mean:
+def test_equal_logits_are_the_mean():
     pool, x = GPO(generator=generator()).double(), features()
     nn.init.zeros_(pool.score.weight)
     assert torch.allclose(pool(x, None), x.mean(1))

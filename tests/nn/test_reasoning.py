@@ -117,7 +117,9 @@ def test_one_vector_per_image_has_nothing_to_reason_over():
         head(torch.zeros(3, 1, 6), torch.zeros(3, 6), None)
 
 
-@pytest.mark.parametrize("wrong", [{}, {"covariance": "none", "points": 2}, {"covariance": "none", "means_given": True}])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"covariance": "none", "points": 2}, {"covariance": "none", "means_given": True}]
+)
 def test_reasoning_makes_one_learned_point(wrong):
     with pytest.raises(ConfigError, match="one point per item"):
         HeadOptions(8, reasoning=4, **wrong)

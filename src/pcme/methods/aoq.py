@@ -1,12 +1,13 @@
 """VSRN + AOQ: VSRN, then also negatives mined from the whole training set, and weights by how hard they are.
 
     rank    = w(i) [γ₁ + s(i, c⁻) − s(i, c)]₊ + w(c) [γ₁ + s(i⁻, c) − s(i, c)]₊
-    offline = [γ₂ + s(i, ĉ) − s(i, c)]₊ + [γ₂ + s(î, c) − s(i, c)]₊ + [γ₂ + s(î, ĉ) − s(i, c)]₊ + [γ₂ + s(i′, c′) − s(i, c)]₊
+    offline = Σ [γ₂ + s − s(i, c)]₊   over s(i, ĉ), s(î, c), s(î, ĉ) and s(i′, c′)
     w(i)    = β − (s(i, ĉ) − s(i, c⁻)) / α,   w(c) alike
     loss    = rank + offline + weight · caption
 
-s is the cosine; c⁻ is the hardest caption of the batch, and ĉ one of the false captions that are most like image i in
-the whole training set; i⁻ and î alike. i′ is the image of ĉ, and c′ a caption of î: pairs without a common anchor.
+s is the cosine, and all is the mean over the pairs (i, c). c⁻ is the hardest caption of the batch, and ĉ one of the
+false captions that are most like image i in the whole training set; i⁻ and î alike. i′ is the image of ĉ, and c′ a
+caption of î: pairs without a common anchor.
 
 Chen et al. 2020 ("Adaptive Offline Quintuplet Loss for Image-Text Matching", ECCV); a row of the paper's Table 3.
 """

@@ -94,7 +94,7 @@ class Objective(nn.Module, ABC):
         """Called before a run of this many steps, for schedules inside the loss."""
 
     def complete(self, sizes: Sizes, generator: torch.Generator) -> None:
-        """Called once by the model that it is part of, to add what depends on the sizes; without it, that is left out."""
+        """Called once by the model that it is part of, for what depends on its sizes; on its own it lacks that."""
 
     def mining(self, done: float) -> Mining | None:
         """The negatives it wants in an epoch that ends at this share of the run (`pcme.training.offline`)."""

@@ -1,11 +1,11 @@
-"""VSRN: reasoning over the regions of an image, cosines with the hardest negative, and a captioner that reads the regions.
+"""VSRN: reasoning over the regions of an image, triplets with the hardest negative, and a captioner.
 
     loss = rank + weight · caption
 
 rank is the triplet loss of VSE++ on L2(the last state of a GRU over the regions) and L2(the caption's GRU); caption is
 −log p of the caption's words given the regions after the graph (`pcme.nn.reasoning`, `pcme.nn.captioner`).
 
-Li et al. 2019 (VSRN, ICCV), Eq. (9) to (12); a row of the paper's Table 3.
+Li et al. 2019 (VSRN, ICCV), §3; a row of the paper's Table 3.
 """
 
 from dataclasses import dataclass

@@ -17,8 +17,8 @@ REGIONS = variant(
 )
 """VSRN (Li et al. 2019) on regions that a detector has found, with captions as words: `pcme train regions --data-root
 my/regions --out runs/vsrn`, and with offline quintuplets `--set method.kind=vsrn-aoq`. The folder has `train/` and
-`val/` with `images.npy` [n, 36, 2048], `captions.txt` and `owners.npy`, see docs/guide/data.md; the features of Anderson
-et al. (2018) that the authors used are so once copied. D, word vectors, batch and rate are the authors'.
+`val/` with `images.npy` [n, 36, 2048], `captions.txt` and `owners.npy`, see docs/guide/data.md. D, the size of word
+vectors, batch and learning rate are the authors', who took the regions of Anderson et al. (2018).
 Differs: the rate falls as a cosine, not to a tenth at epoch 15. On sites instead of regions, any recipe with a frozen
 backbone does: `pcme train cub-effnet --set method.kind=vsrn`.
 """

@@ -78,9 +78,7 @@ def _true(part: CaptionDataset, owned: Int64[np.ndarray, " n"], wanted: Mining) 
     return Matches.from_pairs(np.arange(len(own)), own, (len(own), len(owned)))
 
 
-def _false(
-    score: Score, queries: Embedding, gallery: Embedding, true: Matches, count: int
-) -> Int32[np.ndarray, "q h"]:
+def _false(score: Score, queries: Embedding, gallery: Embedding, true: Matches, count: int) -> Int32[np.ndarray, "q h"]:
     """The best false items of each query, best first; repeated where there are fewer than `count`, −1 without any."""
     width = min(count, len(gallery))
     table = np.full((len(queries), width), -1, np.int32)
