@@ -53,6 +53,9 @@ PCME_OVERLAP = {
 ENTRIES: Mapping[str, Entry] = {
     "VSE0": Entry({"kind": "vse0"}, "margin", (0.1, 0.2)),
     "VSE++": Entry({"kind": "vse++"}, "warm_start", WARM_STARTS),
+    "VSE∞ (GPO)": Entry(
+        {"kind": "vse++", "pooling": "gpo", "mean_attention": False, "mean_norm": False}, "warm_start", WARM_STARTS
+    ),
     "PVSE K = 1, all": _pvse(1, "all", like="PVSE K = 2, all"),
     "PVSE K = 2, all": _pvse(2, "all"),
     "PVSE K = 4, all": _pvse(4, "all", like="PVSE K = 2, all"),
@@ -106,6 +109,9 @@ MAIN = (
     "PCME, analytic", "**PCME, overlap**", "**PCME, overlap, broad**",
 )  # fmt: skip
 
+REGIONS = ("VSE∞ (GPO)", "VSRN", "VSRN + AOQ")
+"""What more can be made of the sites of an image than their mean and attention."""
+
 ONE_BACKBONE = (
     'image={"kind": "efficientnet-lite", "variant": 2}',
     "augment.size=260",
@@ -132,7 +138,7 @@ STUDIES = {
     ),
     # its dev images are the test, so that a part of its training images takes their place
     "flickr8k": Study(
-        "flickr8k-effnet", "flickr8k", ("dev",), always=("validation.share=0.1",), rows=(*MAIN, "VSRN", "VSRN + AOQ")
+        "flickr8k-effnet", "flickr8k", ("dev",), always=("validation.share=0.1",), rows=(*MAIN, *REGIONS)
     ),
 }  # fmt: skip
 
