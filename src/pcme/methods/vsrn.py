@@ -34,7 +34,7 @@ class VSRN(TripletMethod):
     recipe's business. The paper's loss is rank + caption; their code sums rank over its batch of 128 and takes the mean
     of caption, which here, where both are means, is a weight of 1/128.
     Differs: a warm start and all true matches, as `vse++`; the caption's GRU is bidirectional, as for all methods here,
-    and the captioner's captions are those after augmentation.
+    where that of their code reads forwards alone; the captioner's captions are those after augmentation.
     """
 
     negatives: Negatives = "hardest"

@@ -5,7 +5,7 @@
 A GRU reads the regions. Another writes the caption, always told the true words so far (teacher forcing), and attends at
 every step to what the first has seen.
 
-Li et al. 2019 (VSRN, ICCV), §3.3, after Venugopalan et al. 2015 (S2VT).
+Li et al. 2019 (VSRN, ICCV), §3.4, after Venugopalan et al. 2015 (S2VT).
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,7 @@
 
 Regions are those of a detector [n, regions, d], or the sites of any image backbone.
 
-Li et al. 2019 (VSRN, ICCV), §3.1 and §3.2.
+Li et al. 2019 (VSRN, ICCV), §3.2 and §3.3.
 """
 
 import torch
