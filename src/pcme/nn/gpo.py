@@ -24,8 +24,8 @@ class GPO(nn.Module):
     """The generalised pooling operator: θ = softmax(w · (mean of a GRU's two directions over the positions) / 0.1).
 
     The authors' settings: encodings of the positions and states of 32 numbers each, both here the default.
-    Differs: they drop up to a fifth of the sites at random in training ("size augmentation"), and add an MLP to the linear
-    map of a detector's regions; here the map is all that comes before.
+    Differs: they drop up to a fifth of the sites at random in training ("size augmentation"), and add an MLP to the
+    linear map of a detector's regions; here the map is all that comes before.
 
     >>> pool = GPO(generator=torch.Generator().manual_seed(0))
     >>> pool(torch.ones(2, 5, 3), None).detach().round(decimals=3)
