@@ -157,7 +157,7 @@ def regions(root, *, images=12, per_image=2, shape=(3, 6)):
     for split in ("train", "val"):
         values = rng.normal(size=(images, *shape)).astype(np.float32)
         colours = np.arange(images) % len(COLOURS)
-        values[np.arange(images), 0, colours] += 6
+        values.reshape(images, -1, 6)[np.arange(images), 0, colours] += 6
         owners = np.repeat(np.arange(images), per_image)
         (root / split).mkdir(parents=True)
         np.save(root / split / "images.npy", values)
