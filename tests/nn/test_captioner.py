@@ -35,6 +35,7 @@ def by_loop(captioner, regions, words):
     return total
 
 
+@torch.no_grad()
 def test_the_loss_against_a_loop():
     captioner = made()
     captions = [[1, 4, 5, 2], [1, 6, 2], [1, 3, 2]]

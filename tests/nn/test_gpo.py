@@ -40,6 +40,7 @@ def reference_weights(pool, count):
 
 
 @pytest.mark.parametrize("mask", [None, MASK], ids=["all", "some"])
+@torch.no_grad()
 def test_gpo_against_a_loop(mask):
     pool, x = GPO(generator=generator(), encoding=6, hidden=4).double(), features()
     found = pool(x, mask)
@@ -69,7 +70,7 @@ def test_equal_logits_are_the_mean():
 
 def test_gradients_reach_features_and_weights():
     pool, x = GPO(generator=generator(), encoding=4, hidden=3).double(), features().requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: pool(x, MASK), (x,), atol=1e-4)
+    assert torch.autograd.gradcheck(lambda items: pool(items, MASK), (x,), atol=1e-4)
     pool(x, MASK).square().sum().backward()
     assert all(bool(p.grad.isfinite().all()) and float(p.grad.abs().sum()) > 0 for p in pool.parameters())
     assert x.grad[~MASK].abs().sum() == 0

@@ -103,7 +103,9 @@ def test_a_run_mines_once_and_resumes_to_the_bit_with_the_table_it_has(tmp_path,
 
 
 def test_the_parts_of_a_batch_are_those_of_the_sampler_and_stay_on_their_device(tmp_path):
-    run = begun(tmp_path, STORED.changed(["phases.0.backbone=all", "method.offline_from=0"]))
+    run = begun(
+        tmp_path, STORED.changed(["phases.0.backbone=all", "method.offline_from=0", "method.positives=diagonal"])
+    )
     batches = offline.with_offline(run, loader(run))
     batch = next(iter(batches.epoch(0)))
     plain = next(iter(replace(batches, sampler=run.sampler).epoch(0)))

@@ -169,9 +169,9 @@ def regions(root, *, images=12, per_image=2, shape=(3, 6)):
 
 def with_words(*changes):
     """The recipe for regions, of this size."""
-    small = ["dim=8", "image.features=6", "words.dim=5", "words.min_count=1", "sampling.batch_size=12"]
+    small = ["dim=16", "image.features=6", "words.dim=5", "words.min_count=1", "sampling.batch_size=12"]
     method = 'method={"kind": "vsrn", "layers": 2, "caption_hidden": 8, "caption_words": 5}'
-    return recipes.get("regions").changed([*small, method, "phases.0.learning_rate=0.01", *changes])
+    return recipes.get("regions").changed([*small, method, "phases.0.learning_rate=0.02", *changes])
 
 
 def test_regions_are_paired_with_words(tmp_path):
@@ -181,7 +181,7 @@ def test_regions_are_paired_with_words(tmp_path):
     assert loaded.caption_vectors is None
     assert loaded.captions[3] == "a green bird, number 3"
     assert loaded.image_vectors.row(3).shape == (3, 6)
-    assert loaded.subset([5, 2]).captions[0] == "a black bird, number 10"
+    assert loaded.subset([5, 2]).captions[0] == "a yellow bird, number 10"
 
 
 @pytest.mark.parametrize("kind", ["vsrn", "vsrn-aoq"])
