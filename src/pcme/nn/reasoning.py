@@ -38,7 +38,8 @@ class RegionGraph(nn.Module):
         """The regions of every image, changed by each other."""
         affinity = self.phi(regions) @ self.theta(regions).transpose(1, 2) / regions.shape[1]
         heard = self.back(affinity @ self.message(regions))
-        return regions + self.norm(heard.flatten(0, 1)).view_as(regions)
+        change: Tensor = self.norm(heard.flatten(0, 1))
+        return regions + change.view_as(regions)
 
 
 class RegionHead(nn.Module):

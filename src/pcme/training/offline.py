@@ -16,7 +16,7 @@ from pcme.data.loading.batches import FeatureRows, Loader
 from pcme.data.loading.offline import OfflineNegatives, WithOffline
 from pcme.data.problems import Problems
 from pcme.embedding import Embedding
-from pcme.evaluation import embed
+from pcme.evaluation.embed import embed
 from pcme.methods.base import Mining
 from pcme.retrieval.matches import Matches
 from pcme.scores.base import Score

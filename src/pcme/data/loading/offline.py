@@ -64,7 +64,8 @@ class WithOffline(Sampler):
         order, starts = self._by_image
         first, after = starts[images], starts[images + 1]
         place = first + (generator.random(len(images)) * (after - first)).astype(np.int64)
-        return order[np.minimum(place, len(order) - 1)]
+        chosen: np.ndarray = order[np.minimum(place, len(order) - 1)]
+        return chosen
 
     @cached_property
     def _by_image(self) -> tuple[Int64[np.ndarray, " m"], Int64[np.ndarray, " starts"]]:
