@@ -64,7 +64,7 @@ ENTRIES: Mapping[str, Entry] = {
     "PVSE K = 4, hardest": _pvse(4, "hardest", like="PVSE K = 2, hardest"),
     "PVSE K = 2, semi-hard": _pvse(2, "semi-hard"),
     "VSRN": Entry({"kind": "vsrn", **CAPTIONER}, "warm_start", WARM_STARTS),
-    "VSRN + AOQ": Entry({"kind": "vsrn-aoq", **CAPTIONER}, "offline_from", (0.5, 0.7)),
+    "VSRN + AOQ": Entry({"kind": "vsrn-aoq", **CAPTIONER}, "candidates", (300, 50)),
     "InfoNCE": Entry({"kind": "infonce"}, "temperature", (0.07, 0.2)),
     # Its authors' 0.1 is for a model that begins with the true pair near the top: in one that does
     # not, half of all pairs are pseudo-positives, which outweigh everything else.

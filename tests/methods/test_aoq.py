@@ -96,9 +96,10 @@ def test_before_negatives_are_mined_it_is_vsrn():
 
 def test_negatives_are_wanted_from_a_share_of_the_run_on():
     objective = methods.create("vsrn-aoq", candidates=7, positives="diagonal").objective()
-    wanted = [objective.mining(epoch / 4) for epoch in (1, 2, 3, 4)]
+    wanted = [objective.mining(epoch / 4, last=False) for epoch in range(4)]
     assert wanted == [None, None, Mining(7, "diagonal"), Mining(7, "diagonal")]
-    assert methods.create("vsrn").objective().mining(1.0) is None
+    assert objective.mining(0.0, last=True) == Mining(7, "diagonal"), "a single epoch"
+    assert methods.create("vsrn").objective().mining(0.9, last=True) is None
 
 
 def test_a_batch_that_is_not_in_three_parts_is_refused():

@@ -37,9 +37,9 @@ class AOQ(VSRN):
 
     The authors' settings: γ₁ = 0.2 (`margin`), γ₂ = 0, α = 0.3, β = 1.5, and one of the 300 most similar captions,
     or of a fifth as many images.
-    Differs: they train VSRN, mine, and train a second VSRN from the start; here one run is mined before the epoch in
-    which that share of it lies, and goes on. True pairs never count as negatives, which two of their four can be; the
-    terms are means over the batch, as everywhere here.
+    Differs: they train VSRN, mine, and train a second VSRN from the start; here one run is mined before the
+    first epoch that begins after that share of it (or before the last one), and goes on. True pairs never count as
+    negatives, which two of their four can be; the terms are means over the batch, as everywhere here.
     """
 
     offline_from: float = 0.5
@@ -66,9 +66,10 @@ class Quintuplets(Reasoning):
 
     method: AOQ
 
-    def mining(self, done: float) -> Mining | None:
-        """From `offline_from` on."""
-        return Mining(self.method.candidates, self.method.positives) if done > self.method.offline_from else None
+    def mining(self, done: float, *, last: bool) -> Mining | None:
+        """From the first epoch on that begins after `offline_from`, or in the last one alone."""
+        begins = last or done >= self.method.offline_from
+        return Mining(self.method.candidates, self.method.positives) if begins else None
 
     def report(self) -> dict[str, Float[Tensor, ""] | float]:
         """As VSRN's; with mined negatives the hardest of a batch counts alone."""

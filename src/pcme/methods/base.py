@@ -96,8 +96,8 @@ class Objective(nn.Module, ABC):
     def complete(self, sizes: Sizes, generator: torch.Generator) -> None:
         """Called once by the model that it is part of, for what depends on its sizes; on its own it lacks that."""
 
-    def mining(self, done: float) -> Mining | None:
-        """The negatives it wants in an epoch that ends at this share of the run (`pcme.training.offline`)."""
+    def mining(self, done: float, *, last: bool) -> Mining | None:
+        """The negatives it wants for an epoch before which this share of the run is done (`pcme.training.offline`)."""
         return None
 
     def report(self) -> dict[str, Scalar | float]:

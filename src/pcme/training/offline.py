@@ -29,7 +29,8 @@ BLOCK = 4096
 def with_offline(run: Run, batches: Loader) -> Loader:
     """The batches of the coming epoch, with mined negatives if the loss wants them by then."""
     objective, phase = run.model.objective, run.phase
-    wanted = objective.mining(_done_after(run)) if phase.task == "match" else None
+    done, epochs = _epochs(run)
+    wanted = objective.mining(done / epochs, last=done + 1 == epochs) if phase.task == "match" else None
     objective.offline = wanted is not None
     if wanted is None:
         return batches
@@ -64,10 +65,10 @@ def mine(run: Run, wanted: Mining, features: FeatureRows | None) -> OfflineNegat
     )
 
 
-def _done_after(run: Run) -> float:
-    """The share of all matching epochs that will be done after the coming one."""
+def _epochs(run: Run) -> tuple[int, int]:
+    """How many epochs of matching are done, and how many there are."""
     epochs = [phase.epochs if phase.task == "match" else 0 for phase in run.recipe.phases]
-    return (sum(epochs[: run.position.phase]) + run.position.epoch + 1) / sum(epochs)
+    return sum(epochs[: run.position.phase]) + run.position.epoch, sum(epochs)
 
 
 def _true(part: CaptionDataset, owned: Int64[np.ndarray, " n"], wanted: Mining) -> Matches:
