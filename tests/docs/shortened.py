@@ -46,6 +46,8 @@ REDUCED = {
 
 PARSED = {
     f"pcme train cub-effnet --out runs/cub --set 'image={JOINED}'": DATASET,
+    "pcme train cub-effnet --out runs/vsrn --set method.kind=vsrn --set method.caption_hidden=128": DATASET,
+    "pcme train regions --data-root regions/ --out runs/regions --set method.kind=vsrn-aoq": DATASET,
     "pcme train cub-resnet50 --out runs/cub-resnet50": DATASET,
     f"pcme train cub-effnet --out runs/cub-captions --set 'caption={CAPTIONS}'": DATASET,
     f"pcme train cub-effnet --out runs/cub-ten {TEN}": DATASET,

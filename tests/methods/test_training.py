@@ -9,14 +9,19 @@ from pcme import methods
 from pcme.training import train
 from tests.training.trained import SHORT, Interrupt, logged, same_run, weights
 
+CAPTIONER = {"caption_hidden": 8, "caption_words": 4}
 SETTINGS = [
-    *((name, {}) for name in methods.names()),
+    *((name, CAPTIONER if name.startswith("vsrn") else {}) for name in methods.names()),
     ("vse++", {"warm_start": 0.0}),
     ("pvse", {"warm_start": 0.0}),
     ("pvse", {"embeddings": 1}),
     ("pvse", {"embeddings": 4, "negatives": "semi-hard", "warm_start": 0.0}),
     ("pcme++", {"mixing": 0.9}),
     ("hib", {"side": "both"}),
+    ("vsrn", {"caption_weight": 0.0, "positives": "diagonal"}),
+    ("vsrn-aoq", {**CAPTIONER, "offline_from": 0.0, "candidates": 3}),
+    ("pcme", {"pooling": "gpo"}),
+    ("vse++", {"pooling": "gpo", "mean_attention": False, "mean_norm": False}),
 ]
 
 

@@ -4,9 +4,9 @@
 'overlap'
 """
 
-from pcme.methods.base import Method, Objective, Terms, registry
+from pcme.methods.base import Method, Objective, Sizes, Terms, registry
 
-__all__ = ["Method", "Objective", "Terms", "create", "names", "registry"]
+__all__ = ["Method", "Objective", "Sizes", "Terms", "create", "names", "registry"]
 
 create = registry.create
 names = registry.names

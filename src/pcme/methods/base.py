@@ -19,8 +19,8 @@ from pcme.core.checks import require
 from pcme.core.registry import Registry
 from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError, ShapeError
-from pcme.methods.pairs import Images, PairLoss, SoftTruth, Truth
-from pcme.nn.heads import Covariance, HeadOptions
+from pcme.methods.pairs import Images, PairLoss, Positives, SoftTruth, Truth
+from pcme.nn.heads import Covariance, HeadOptions, Pooling
 from pcme.scores.base import Score
 
 Scalar = Float[Tensor, ""]
@@ -60,8 +60,27 @@ class Terms:
         return torch.stack(parts).sum()
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What of a model's sizes a loss may depend on; `words` are ids, None where captions are not words."""
+
+    dim: int
+    words: int | None
+
+
+@dataclass(frozen=True)
+class Mining:
+    """Negatives that a loss wants from the whole training set: so many captions per image, false by `positives`."""
+
+    count: int
+    positives: Positives
+
+
 class Objective(nn.Module, ABC):
     """The loss of a batch; it may have parameters of its own, such as Eq. (3)'s a and b."""
+
+    offline: bool = False
+    """Whether a batch has three equal parts: pairs, negatives mined for them, and the partners of those negatives."""
 
     @abstractmethod
     def forward(self, images: Embedding, captions: Embedding, matches: Truth, generator: torch.Generator) -> Terms:
@@ -73,6 +92,13 @@ class Objective(nn.Module, ABC):
 
     def set_total_steps(self, steps: int) -> None:
         """Called before a run of this many steps, for schedules inside the loss."""
+
+    def complete(self, sizes: Sizes, generator: torch.Generator) -> None:
+        """Called once by the model that it is part of, for what depends on its sizes; on its own it lacks that."""
+
+    def mining(self, done: float, *, last: bool) -> Mining | None:
+        """The negatives it wants for an epoch before which this share of the run is done (`pcme.training.offline`)."""
+        return None
 
     def report(self) -> dict[str, Scalar | float]:
         """The values to log at every step; what lies on the device is not read here."""
@@ -144,6 +170,7 @@ class GaussianMethod(Method, ABC):
     """A method whose items are Gaussians: the heads of Fig. 3, with the switches of §D.
 
     log σ starts at `log_sigma` and is softly kept within `log_sigma_bounds`; "none", as in the paper, leaves it free.
+    `pooling="gpo"` learns how sites become one vector (`pcme.nn.gpo`).
     """
 
     covariance: Covariance = "diagonal"
@@ -154,6 +181,7 @@ class GaussianMethod(Method, ABC):
     mean_norm: bool = True
     mean_unit: bool = True
     log_sigma_bounds: Bounds = (-8.0, 2.0)
+    pooling: Pooling = "mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,11 +202,13 @@ class PointMethod(Method, ABC):
     """A method whose items are unit vectors, by the paper's mean head.
 
     Without attention and LayerNorm that is a linear map of the pooled features, brought to length one (`MeanHead`).
+    `pooling="gpo"` learns how sites become one vector (`pcme.nn.gpo`); with the same two off, that is the head of VSE∞.
     """
 
     mean_attention: bool = True
     attention_hidden: int | None = None
     mean_norm: bool = True
+    pooling: Pooling = "mean"
 
     def heads(self, dim: int) -> HeadOptions:
         """One unit vector per item."""

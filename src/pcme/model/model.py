@@ -71,6 +71,7 @@ class Model(nn.Module):
         self.images = ImageTower(network, options, generator=build("image heads").generator)
         self.captions = CaptionTower(words, options, generator=build("caption heads").generator)
         self.objective = self.method.objective()
+        self.objective.complete(methods.Sizes(recipe.dim, words.vocabulary), build("objective").generator)
         self.tokeniser: Tokeniser = words.tokeniser(vocab)
         self.origin: origin.Origin | None = None
 

@@ -28,17 +28,18 @@ class Features:
     """The features of a batch of items.
 
     `mask` says which of the `local` sites are there; `pooled` is the base of the mean and `spread` that of log σ (the
-    same tensor for images).
+    same tensor for images). `words` are the ids that a caption was given as.
     """
 
     local: Float[Tensor, "b s d"]
     pooled: Float[Tensor, "b p"]
     spread: Float[Tensor, "b q"]
     mask: Bool[Tensor, "b s"] | None = None
+    words: Tokens | None = None
 
     def float(self) -> "Features":
         """The same in single precision."""
-        return Features(self.local.float(), self.pooled.float(), self.spread.float(), self.mask)
+        return replace(self, local=self.local.float(), pooled=self.pooled.float(), spread=self.spread.float())
 
 
 class _Network(nn.Module, ABC):
@@ -86,11 +87,15 @@ class CaptionNetwork(_Network, ABC):
 
     `features` is the width of a site, `pooled` that of the vector of a whole caption. If it is `projected`, this vector
     has the embedding's size already, one for the mean and one for log σ; otherwise the heads project it.
+    `vocabulary` is the number of ids of the words it reads; None where captions are vectors, or subwords. The vector
+    of a network that `averages` is the mean of the sites, so that another pooling can take its place.
     """
 
     features: int
     pooled: int
     projected: bool
+    vocabulary: int | None = None
+    averages: bool = False
 
     @abstractmethod
     def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, "b ..."] | None = None) -> Features:

@@ -20,11 +20,13 @@ from pcme.core.checks import require, require_known
 from pcme.embedding import Points
 from pcme.errors import ConfigError
 from pcme.nn.attention import LocalAttention, SeveralAttentions, single_precision
+from pcme.nn.gpo import GPO
 
 Sites = Float[Tensor, "b s d"]
 Pooled = Float[Tensor, "b p"]
 Mask = Bool[Tensor, "b s"] | None
 Covariance = Literal["diagonal", "isotropic", "none"]
+Pooling = Literal["mean", "gpo"]
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,32 @@ class HeadOptions:
     """Embeddings per item: K of PVSE."""
     means_given: bool = False
     """The mean is the item's own vector, and σ alone is learned (`GivenMean`)."""
+    pooling: Pooling = "mean"
+    """How sites become the one vector of an item, where that is their mean: "gpo" learns to weight them (`GPO`)."""
+    reasoning: int = 0
+    """Layers of reasoning over the sites of an image as regions, instead of all that (`RegionHead`): VSRN."""
+    captioned: bool = False
+    """In training, an embedding carries what a captioner needs: an image its regions, a caption its words."""
 
     def __post_init__(self) -> None:
         low, high = self.bounds or (-math.inf, math.inf)
         require_known("covariance", self.covariance, get_args(Covariance))
+        require_known("pooling", self.pooling, get_args(Pooling))
         require("log_sigma", low < self.log_sigma < high, f"within {(low, high)}", self.log_sigma)
         require("dim", self.dim >= 1, "at least 1", self.dim)
         require("points", self.points >= 1, "at least 1", self.points)
+        require("reasoning", self.reasoning >= 0, "at least 0", self.reasoning)
         plain = self.mean_attention and self.mean_norm and self.mean_unit
         if self.points > 1 and (self.covariance != "none" or not plain):
             raise ConfigError(
                 f"{self.points} points per item come from as many attentions, have a LayerNorm, length one and no "
                 'sigma. Set covariance to "none", mean_attention, mean_norm and mean_unit to true.'
+            )
+        if self.reasoning and (self.covariance != "none" or self.points > 1 or self.means_given):
+            raise ConfigError(
+                "reasoning over regions makes one point per item, which is learned, got "
+                f"covariance={self.covariance}, points={self.points}, means_given={self.means_given}. "
+                'Set covariance to "none", points to 1 and means to "learned".'
             )
 
 
@@ -80,7 +96,10 @@ class HeadSizes:
 
 
 class _Head(nn.Module, ABC):
-    """A base, and one attention or `several` with a linear map behind it."""
+    """A base, and one attention or `several` with a linear map behind it.
+
+    The base is a linear map of the item's vector, the vector itself, or the pooled linear map of the sites (GPO).
+    """
 
     several = False
 
@@ -89,8 +108,10 @@ class _Head(nn.Module, ABC):
     ) -> None:
         super().__init__()
         local, hidden = sizes.local, options.attention_hidden
-        projects = sizes.project or out != options.dim
-        self.base = linear(sizes.pooled, out, generator) if projects else nn.Identity()
+        pools = options.pooling == "gpo"
+        projects = pools or sizes.project or out != options.dim
+        self.base = linear(local if pools else sizes.pooled, out, generator) if projects else nn.Identity()
+        self.pool = GPO(generator=generator) if pools else None
         self.attention: SeveralAttentions | None = None
         if attends and self.several:
             self.attention = SeveralAttentions(local, options.points, generator=generator, hidden=hidden)
@@ -102,7 +123,8 @@ class _Head(nn.Module, ABC):
         """The head's formula, in single precision but for the attention."""
         attended = None if self.attention is None else self.attention(local, mask)
         with single_precision(pooled):
-            return self._formula(self.base(pooled), None if self.fc is None else self.fc(attended))
+            base = self.base(pooled) if self.pool is None else self.pool(self.base(local), mask)
+            return self._formula(base, None if self.fc is None else self.fc(attended))
 
     @abstractmethod
     def _formula(self, base: Float[Tensor, "b out"], seen: Float[Tensor, "b ... out"] | None) -> object:

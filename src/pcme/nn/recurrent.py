@@ -6,9 +6,9 @@ product over all steps, where automatic differentiation makes one per step. The 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -16,8 +16,19 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pcme.nn.attention import single_precision
+from pcme.nn.backbone import unset
 
 Gradient = Float[Tensor, "r ..."]
+Recurrent = TypeVar("Recurrent", nn.GRU, nn.GRUCell)
+
+
+def drawn(make: Callable[[], Recurrent], generator: torch.Generator) -> Recurrent:
+    """A recurrent network of torch, with uniform weights as torch has them, but drawn from a generator."""
+    network = unset(make)
+    bound = 1 / math.sqrt(network.hidden_size)
+    for parameter in network.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return network
 
 
 class StackedBiGRU(nn.Module):

@@ -3,13 +3,17 @@
 Paper: Fig. 2. A tower gives a `Gaussian`, or `Points` (one or K points per item) without σ.
 """
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pcme.embedding import Embedding, Gaussian, Points
 from pcme.nn.backbone import CaptionNetwork, Features, ImageNetwork
+from pcme.nn.captioner import WordPoints
 from pcme.nn.heads import GivenMean, HeadOptions, HeadSizes, MeanHead, PointsHead, SigmaHead
+from pcme.nn.reasoning import RegionHead
 
 
 class Heads(nn.Module):
@@ -17,21 +21,27 @@ class Heads(nn.Module):
 
     def __init__(self, sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> None:
         super().__init__()
-        self.mean: nn.Module = (
-            GivenMean(sizes.pooled, options)
-            if options.means_given
-            else (PointsHead if options.points > 1 else MeanHead)(sizes, options, generator)
-        )
+        self.mean = _mean_head(sizes, options, generator)
         self.sigma = None if options.covariance == "none" else SigmaHead(sizes, options, generator)
+        self.captioned = options.captioned
 
     def forward(self, features: Features) -> Embedding:
         """The embeddings of a batch."""
         mean = self.mean(features.local, features.pooled, features.mask)
         if isinstance(mean, Points):
             return mean
-        if self.sigma is None:
-            return Points(mean[:, None])
-        return Gaussian(mean, self.sigma(features.local, features.spread, features.mask))
+        if self.sigma is not None:
+            return Gaussian(mean, self.sigma(features.local, features.spread, features.mask))
+        words = features.words if self.captioned and self.training else None
+        return Points(mean[:, None]) if words is None else WordPoints(mean[:, None], words.ids, words.lengths)
+
+
+def _mean_head(sizes: HeadSizes, options: HeadOptions, generator: torch.Generator) -> nn.Module:
+    if options.means_given:
+        return GivenMean(sizes.pooled, options)
+    if options.reasoning:
+        return RegionHead(sizes, options, generator)
+    return (PointsHead if options.points > 1 else MeanHead)(sizes, options, generator)
 
 
 class ImageTower(nn.Module):
@@ -50,12 +60,13 @@ class ImageTower(nn.Module):
 
 
 class CaptionTower(nn.Module):
-    """From captions, as ids or as vectors, to embeddings."""
+    """From captions, as ids or as vectors, to embeddings; a sentence vector is not pooled again, nor reasoned over."""
 
     def __init__(self, words: CaptionNetwork, options: HeadOptions, *, generator: torch.Generator) -> None:
         super().__init__()
         self.words = words
-        self.heads = Heads(HeadSizes(words.features, words.pooled, not words.projected), options, generator)
+        own = replace(options, reasoning=0, pooling=options.pooling if words.averages else "mean")
+        self.heads = Heads(HeadSizes(words.features, words.pooled, not words.projected), own, generator)
 
     def forward(self, inputs: Shaped[Tensor, "b ..."], lengths: Int64[Tensor, "b ..."] | None = None) -> Embedding:
         """The embeddings of a batch of captions."""

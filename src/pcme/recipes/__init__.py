@@ -6,11 +6,11 @@ True
 'pcme-overlap'
 """
 
-from pcme.recipes import aviary, coco, cub, flickr, own  # registered by being imported
+from pcme.recipes import aviary, coco, cub, flickr, own, regions  # registered by being imported
 from pcme.recipes.catalogue import difference, get, names, register, registered, variant
 
 __all__ = ["aviary", "coco", "cub", "difference", "flickr", "get", "names", "own", "register"]
-__all__ += ["BUILT_IN", "variant"]
+__all__ += ["BUILT_IN", "regions", "variant"]
 
 BUILT_IN = registered()
 """The names of the recipes of this package; others come from plugins."""

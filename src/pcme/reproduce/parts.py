@@ -16,6 +16,10 @@ def pvse(embeddings: int, negatives: str = "hardest") -> Mapping[str, Any]:
     return {"kind": "pvse", "embeddings": embeddings, "negatives": negatives}
 
 
+VSRN: Mapping[str, Any] = {"kind": "vsrn"}
+VSRN_AOQ: Mapping[str, Any] = {"kind": "vsrn-aoq"}
+
+
 def at_once(method: Mapping[str, Any]) -> Mapping[str, Any]:
     """A method whose hardest negatives count alone from the first step, as its authors' do: without our warm start."""
     return {**method, "warm_start": 0.0}

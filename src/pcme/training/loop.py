@@ -19,6 +19,7 @@ from pcme.training.allocator import keep_freed
 from pcme.training.card import card
 from pcme.training.faults import explain_faults
 from pcme.training.interrupts import defer_interrupts
+from pcme.training.offline import with_offline
 from pcme.training.optim import AdamP, cosine_with_warmup
 from pcme.training.phases import trained_groups
 from pcme.training.prepare import loader, prepare_run, validation_features
@@ -70,7 +71,7 @@ def _run_phase(run: Run, saved: checkpoint.Checkpoint | None) -> None:
     batches = loader(run)
     for epoch in range(position.epoch, phase.epochs):
         try:
-            _run_epoch(run, batches, optimiser)
+            _run_epoch(run, with_offline(run, batches), optimiser)
         except KeyboardInterrupt:
             _interrupted(run, optimiser)
             raise

@@ -13,6 +13,7 @@ import numpy as np
 from torch import nn
 
 from pcme.data.dataset import CaptionDataset
+from pcme.data.loading.offline import OfflineNegatives
 from pcme.data.loading.samplers import OnePerClass, Sampler, ShuffledPairs
 from pcme.data.problems import Problems
 from pcme.model import Model
@@ -80,6 +81,8 @@ class Run:
     position: Position = field(default_factory=Position)
     events: Any = None
     """TensorBoard's SummaryWriter, where it is installed."""
+    offline: OfflineNegatives | None = None
+    """The negatives that were mined from the training set, once a loss has wanted them."""
     within_step: bool = False
     """Whether a step is under way, so that the weights are neither the old nor the new ones."""
 

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pcme.core import files
+from pcme.data.loading.offline import OfflineNegatives
 from pcme.errors import ConfigError, FormatError
 from pcme.model.folder import require_same
 from pcme.recipes import difference
@@ -25,6 +28,7 @@ def save(run: Run, optimiser: AdamP) -> None:
         "recipe": run.recipe.record(),
         "data": run.trained_on,
         "precision": run.precision.scaler.state_dict(),
+        "offline": run.offline is not None,
         "optimiser": groups,
     }
     parts: dict[str, checkpoint.Tensors] = {"model": run.model.state_dict(), "optimiser": tensors}
@@ -32,6 +36,8 @@ def save(run: Run, optimiser: AdamP) -> None:
         parts["average"] = run.average.state()
     if run.probe is not None:
         parts["probe"] = run.probe.state_dict()
+    if run.offline is not None:
+        parts["offline"] = {name: torch.from_numpy(table) for name, table in vars(run.offline).items()}
     checkpoint.save(run.checkpoints, run.position.total, parts, {"state": state})
 
 
@@ -76,6 +82,8 @@ def resume(run: Run) -> checkpoint.Checkpoint | None:
         run.average.load(newest.tensors("average"))
     if run.probe is not None:
         run.probe.load_state_dict(newest.tensors("probe"))
+    if state.get("offline"):  # older versions had none
+        run.offline = OfflineNegatives(**{name: table.numpy() for name, table in newest.tensors("offline").items()})
     if run.position.best_step:
         for folder in models:
             require_same(folder, run.recipe, len(run.model.vocab), run.model.state_dict())

@@ -6,7 +6,7 @@ import pcme
 from pcme import data, recipes
 from pcme.data.formats.precomputed import Precomputed
 from pcme.data.problems import Problems
-from pcme.errors import ConfigError, DataError, FormatError
+from pcme.errors import ConfigError, DataError, FormatError, PcmeError
 from pcme.evaluation import embed
 from pcme.training import train
 from tests.training.trained import losses
@@ -145,4 +145,89 @@ def test_captions_are_shown_where_they_are_known(tmp_path):
     assert Precomputed(root).load("val").captions[3] == "caption 3"
     (root / "val" / "captions.txt").write_text("only one\n")
     with pytest.raises(FormatError, match=r"captions.txt.*got 1"):
+        Precomputed(root).load("val")
+
+
+COLOURS = ("red", "green", "blue", "white", "black", "yellow")
+
+
+def regions(root, *, images=12, per_image=2, shape=(3, 6)):
+    """Regions of which one is large in the feature whose colour the captions name; no vectors of captions."""
+    rng = np.random.default_rng(0)
+    for split in ("train", "val"):
+        values = rng.normal(size=(images, *shape)).astype(np.float32)
+        colours = np.arange(images) % len(COLOURS)
+        values.reshape(images, -1, 6)[np.arange(images), 0, colours] += 6
+        owners = np.repeat(np.arange(images), per_image)
+        (root / split).mkdir(parents=True)
+        np.save(root / split / "images.npy", values)
+        np.save(root / split / "owners.npy", owners)
+        texts = [f"a {COLOURS[colours[owner]]} bird, number {row}" for row, owner in enumerate(owners)]
+        (root / split / "captions.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return root
+
+
+def with_words(*changes):
+    """The recipe for regions, of this size."""
+    small = ["dim=16", "image.features=6", "words.dim=5", "words.min_count=1", "sampling.batch_size=12"]
+    method = 'method={"kind": "vsrn", "layers": 2, "caption_hidden": 8, "caption_words": 5}'
+    return recipes.get("regions").changed([*small, method, "phases.0.learning_rate=0.02", *changes])
+
+
+def test_regions_are_paired_with_words(tmp_path):
+    dataset = data.find(regions(tmp_path))
+    assert isinstance(dataset, Precomputed)
+    loaded = dataset.load("val")
+    assert loaded.caption_vectors is None
+    assert loaded.captions[3] == "a green bird, number 3"
+    assert loaded.image_vectors.row(3).shape == (3, 6)
+    assert loaded.subset([5, 2]).captions[0] == "a yellow bird, number 10"
+
+
+@pytest.mark.parametrize("kind", ["vsrn", "vsrn-aoq"])
+def test_vsrn_learns_on_regions_and_words_and_a_saved_model_embeds_them_alike(tmp_path, kind):
+    root = regions(tmp_path / "data", images=24)
+    recipe = with_words(f"method.kind={kind}", "phases.0.epochs=20", "validation.every_epochs=20")
+    model = train(recipe, tmp_path / "run", data_root=root)
+    split = Precomputed(root).load("val")
+    loaded = pcme.load(tmp_path / "run" / "last")
+    left, right = (embed(each, split, Problems()) for each in (model, loaded))
+    assert torch.equal(left.images.x, right.images.x)
+    assert torch.equal(left.captions.x, right.captions.x)
+    found = model.score()(left.captions, left.images).argmax(1).numpy()
+    assert (found % len(COLOURS) == split.caption_image % len(COLOURS)).mean() > 0.5, "1 / 6 by chance"
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape", "said"),
+    [
+        ([], (6,), r"at least 2 regions per image, got 1.*Give features \[n, regions, d\]"),
+        (['caption={"kind": "precomputed", "features": 6}'], (3, 6), r"has no vectors for its captions"),
+        (["image.features=7"], (3, 6), r"image.features=6"),
+    ],
+)
+def test_regions_that_a_recipe_does_not_take_are_refused(tmp_path, changes, shape, said):
+    with pytest.raises(PcmeError, match=said):
+        train(with_words(*changes), tmp_path / "run", data_root=regions(tmp_path / "data", shape=shape))
+
+
+def test_vsrn_on_vectors_of_captions_is_refused(tmp_path):
+    root = vectors(tmp_path / "data", sites=(3,))
+    with pytest.raises(ConfigError, match=r"caption_weight: needs captions that are words.*method.caption_weight=0"):
+        train(with_words('caption={"kind": "precomputed", "features": 6}'), tmp_path / "run", data_root=root)
+
+
+def test_images_of_four_axes_or_without_captions_and_empty_captions_are_named(tmp_path):
+    root = regions(tmp_path)
+    (root / "train" / "captions.txt").write_text("a bird\n...\n" + "a bird\n" * 22)
+    with pytest.raises(DataError, match=r"captions.txt: line 2 must be a caption"):
+        Precomputed(root).load("train")
+    (root / "train" / "captions.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(FormatError, match=r"captions.txt: must be text in UTF-8"):
+        Precomputed(root).load("train")
+    (root / "train" / "captions.txt").unlink()
+    with pytest.raises(DataError, match=r"train: has no captions.*captions.txt"):
+        Precomputed(root).load("train")
+    np.save(root / "val" / "images.npy", np.zeros((12, 2, 3, 6), np.float32))
+    with pytest.raises(FormatError, match=r"shape \[n, d\] or \[n, s, d\], got float32 \[12, 2, 3, 6\]"):
         Precomputed(root).load("val")

@@ -1,9 +1,9 @@
-"""Precomputed: images and captions that are vectors already, from CLIP or any other model.
+"""Precomputed: images that are vectors already, from CLIP, a detector or any other model, with vectors or words.
 
-train/images.npy     [n,d] or [n,s,d]: one vector per image, or one per site
-train/captions.npy   [m,d] or [m,l,d]
+train/images.npy     [n,d] or [n,r,d]: one vector per image, or one per site or region
+train/captions.npy   [m,d] or [m,l,d]; without it, captions are the words of captions.txt
 train/owners.npy     [m] integers: the image of each caption; without it, caption i belongs to image i
-train/captions.txt   optional, one line per caption, for display only
+train/captions.txt   one line per caption; beside captions.npy optional, and for display only
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from pcme.data.images.decoding import ImageError
 from pcme.data.layout import Dataset, registry
 from pcme.data.problems import Problems
 from pcme.data.sources import ImageSource
+from pcme.data.text.tokens import tokenise
 from pcme.errors import DataError, FormatError
 
 
@@ -49,9 +50,9 @@ class NoPixels(ImageSource):
 @registry.register("precomputed")
 @dataclass(frozen=True)
 class Precomputed(Dataset):
-    """Images and captions given as vectors, one folder per split."""
+    """Images given as vectors, captions as vectors or as words, one folder per split."""
 
-    layout: ClassVar[str] = "one folder per split with images.npy, captions.npy and owners.npy (a row's image)"
+    layout: ClassVar[str] = "one folder per split with images.npy, captions.npy or .txt, owners.npy (a row's image)"
 
     root: Path
 
@@ -62,15 +63,17 @@ class Precomputed(Dataset):
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
-        """Whether a folder below has both arrays."""
-        return any((path.parent / "captions.npy").is_file() for path in root.glob("*/images.npy"))
+        """Whether a folder below has images as an array, and captions."""
+        captions = ("captions.npy", "captions.txt")
+        return any((path.parent / name).is_file() for path in root.glob("*/images.npy") for name in captions)
 
     def read(self, split: str, problems: Problems) -> CaptionDataset:
         """One split."""
         folder = Path(self.root) / self.checked_split(split)
-        images, captions = (VectorFile.open(folder / f"{side}.npy") for side in ("images", "captions"))
-        pixels, texts = NoPixels(split, len(images)), _texts(folder, len(captions))
-        owners = _owners(folder, len(images), len(captions))
+        images, stored = VectorFile.open(folder / "images.npy"), folder / "captions.npy"
+        captions = VectorFile.open(stored) if stored.exists() else None
+        texts = _words(folder) if captions is None else _texts(folder, len(captions))
+        pixels, owners = NoPixels(split, len(images)), _owners(folder, len(images), len(texts))
         return CaptionDataset.by_image(
             "precomputed", split, pixels, texts, owners, image_vectors=images, caption_vectors=captions
         )
@@ -94,11 +97,30 @@ def _owners(folder: Path, images: int, captions: int) -> Int64[np.ndarray, " m"]
     return np.array(owners, np.int64)
 
 
+def _words(folder: Path) -> tuple[str, ...]:
+    """Captions that are given as words alone, none of them empty."""
+    path = folder / "captions.txt"
+    if not path.exists():
+        raise DataError(f"{folder}: has no captions, got images.npy alone. Add captions.npy (vectors) or captions.txt.")
+    lines = _lines(path)
+    for number, line in enumerate(lines, start=1):
+        if not tokenise(line):
+            raise DataError(f"{path}: line {number} must be a caption, got {line!r:.40}. Write one, or drop its row.")
+    return lines
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(path.read_text(encoding="utf-8").splitlines())
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: must be text in UTF-8, got {error}. Save it so.") from error
+
+
 def _texts(folder: Path, count: int) -> tuple[str, ...]:
     path = folder / "captions.txt"
     if not path.exists():
         return ("(a vector)",) * count
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = _lines(path)
     if len(lines) != count:
         raise FormatError(f"{path}: must have a line per caption ({count:,}), got {len(lines):,}.")
-    return tuple(lines)
+    return lines

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from pcme.core.checks import require, require_known
+from pcme.data.text.tokens import Tokens
 from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, caption_backbones, full_lengths, present
 from pcme.nn.recurrent import StackedBiGRU
 
@@ -45,6 +46,7 @@ class WordGRU(CaptionNetwork):
         self.projected = width == context.dim
         own = "with caption.hidden set to another number than dim, or mean and log σ would be the same vector"
         require("caption.shared", not (shared and self.projected), own, shared)
+        self.vocabulary = len(vectors)
         self.words = nn.Embedding.from_pretrained(vectors.clone(), freeze=False)
         stacks = 2 if context.with_sigma and not shared else 1
         self.gru = StackedBiGRU(vectors.shape[1], width // 2, stacks=stacks, generator=context.generator)
@@ -54,7 +56,7 @@ class WordGRU(CaptionNetwork):
         lengths = full_lengths(inputs) if lengths is None else lengths
         words = self.words(inputs)
         sentences = self._sentences(words, lengths)
-        return Features(words, sentences[0], sentences[-1], present(inputs, lengths))
+        return Features(words, sentences[0], sentences[-1], present(inputs, lengths), Tokens(inputs, lengths))
 
     def _sentences(self, words: Float[Tensor, "b l e"], lengths: Int64[Tensor, " b"]) -> Float[Tensor, "stacks b h"]:
         both: Tensor = self.gru(words, lengths)

@@ -87,6 +87,7 @@ class HubCaptions(TextTower):
         self.pool = ("pooler" if kind.endswith("_text_model") else "mean") if pool == "auto" else pool
         self.masks = not kind.startswith("siglip")
         self.cacheable = self.masks and self.pool == "mean"
+        self.averages = self.pool == "mean"
         example = subwords.encode_batch([["a"]])
         ids, mask = self._padded(example.ids, example.lengths)
         output = tower.run_example(**self._inputs(ids, mask))

@@ -13,7 +13,7 @@ from pcme.nn.backbone import Build, CaptionBackbone, CaptionNetwork, Features, G
 class PrecomputedCaptions(CaptionNetwork):
     """Vectors of one width pass through, with their mean over tokens; it has nothing to train."""
 
-    projected = False
+    projected, averages = False, True
 
     def __init__(self, features: int) -> None:
         super().__init__()
