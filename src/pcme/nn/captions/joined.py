@@ -86,8 +86,12 @@ class JoinedCaptions(CaptionNetwork):
             F.pad(each.local, (end - each.local.shape[-1], self.features - end))
             for each, end in zip(found, ends, strict=True)
         ]
-        pooled, spread = [each.pooled for each in found], [each.spread for each in found]
-        return Features(*(torch.cat(each, 1) for each in (local, pooled, spread, [_mask(each) for each in found])))
+        return Features(
+            local=torch.cat(local, 1),
+            pooled=torch.cat([each.pooled for each in found], 1),
+            spread=torch.cat([each.spread for each in found], 1),
+            mask=torch.cat([_mask(each) for each in found], 1),
+        )
 
     def word_vectors(self) -> Sequence[nn.Parameter]:
         """Those of all parts."""
