@@ -14,6 +14,7 @@ import typer
 from bench.__main__ import PARTS
 from pcme.cli import app
 from tests.docs.pages import PAGES, ROOT, blocks, inline, name
+from tests.docs.serving import Serving
 from tests.docs.shortened import CHECKED, PARSED, REDUCED
 from tests.helpers import call
 
@@ -22,10 +23,10 @@ WITH_CODE = [page for page in PAGES if any(b.language in ("python", "sh") for b 
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
-def test_blocks_run(page, workspace, monkeypatch, capsys):
+def test_blocks_run(page, workspace, server, monkeypatch, capsys):
     """Python blocks share one namespace; shell lines and Python run in one folder, in order.
 
-    A block that begins with the name of a file is saved under that name.
+    A block that begins with the name of a file is saved under that name. What `pcme serve` serves runs on a free port.
     """
     monkeypatch.chdir(workspace)
     space = {"__name__": "documentation"}
@@ -34,18 +35,18 @@ def test_blocks_run(page, workspace, monkeypatch, capsys):
         where = f"{block.page}:{block.line}"
         assert block.language in LANGUAGES, f"{where}: a block of {block.language!r}"
         if block.is_shell:
-            printed = "\n".join(run(words, where) for words in block.commands())
+            printed = "\n".join(run(words, where, server) for words in block.commands())
         elif file := re.match(r"# (\w+\.py)\n", block.text):
             (workspace / file[1]).write_text(block.text)
         elif block.language == "python":
-            printed = execute(block, where, space)
+            printed = execute(server.turned(block.text), block, where, space)
         elif block.language == "text":
             assert shape(printed) == shape(block.text), f"{where} shows another output:\n{printed}"
 
 
-def execute(block, where, space):
+def execute(text, block, where, space):
     """What a Python block prints."""
-    code = compile("\n" * block.line + block.text, where, "exec")
+    code = compile("\n" * block.line + text, where, "exec")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, space)
     return printed.getvalue()
@@ -57,12 +58,16 @@ def shape(text):
     return [" ".join(line.split()) for line in masked.strip().splitlines()]
 
 
-def run(words, where):
+def run(words, where, server):
     """What a shell line prints: executed, or in the form that shortened.py gives it."""
     line = shlex.join(words)
     if line in PARSED:
         parse(words)
         return ""
+    if words[:2] == ["pcme", "serve"]:
+        return server.start(words)
+    if words[0] == "curl":
+        return server.curl(words)
     if words[0] != "pcme":
         assert words[0] in CHECKED, f"{where}: {line} is neither executed nor listed"
         CHECKS[words[0]](words, where)
@@ -135,3 +140,10 @@ def test_the_tables_list_nothing_else():
 def workspace(tmp_path, prepared):
     """A copy of the prepared folder for one page."""
     return shutil.copytree(prepared, tmp_path / "work", symlinks=True)
+
+
+@pytest.fixture
+def server(workspace):
+    """What a page serves; it ends with the page."""
+    with Serving(workspace) as serving:
+        yield serving

@@ -27,6 +27,7 @@ from pcme.cli.output import Json, print_json
 from pcme.cli.report import report
 from pcme.cli.reproduce import reproduce
 from pcme.cli.search import search
+from pcme.cli.serve import serve
 from pcme.cli.train import show, train
 from pcme.core import plugins
 from pcme.errors import PcmeError
@@ -45,12 +46,13 @@ VERBS: dict[Callable[..., None], str] = {
     search: "pcme search birds 'a small red bird' --k 5 · "
     "pcme search birds photo.jpg --where \"year > 2015 AND place = 'Oslo'\" · "
     "pcme search birds 'a red bird' --and 'near water' --not 'a long tail'",
+    serve: "pcme serve birds --images photos/ · pcme serve birds --token-file token --json-log",
     demo: "pcme demo --out runs/demo",
     import_checkpoint: "pcme import-checkpoint pcme_coco.pth --out models/coco",
     doctor: "pcme doctor --json",
 }
 """{verb: its examples}, in the order of --help."""
-COMPUTING = {train, evaluate, analyze, compare, calibrate, report, reproduce, embed, search, demo}
+COMPUTING = {train, evaluate, analyze, compare, calibrate, report, reproduce, embed, search, serve, demo}
 """The verbs with --device."""
 
 

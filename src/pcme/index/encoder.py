@@ -1,5 +1,6 @@
 """Encoder: the model of an index, loaded when it is first needed, refused when it is another."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -64,15 +65,18 @@ class Encoder:
         identity = ModelId(folder, digest(model), recipe.name, recipe.method.kind)
         return Settings(recipe.dim, heads.covariance, model.score().for_single_points(), identity)
 
-    def text(self, query: str) -> tuple[Embedding, str | None]:
-        """The embedding of a text, and a reason to doubt it, if there is one."""
-        model = self.model
-        words = model.tokeniser.split(query)
+    def texts(self, queries: Sequence[str]) -> tuple[Embedding, list[str | None]]:
+        """The embeddings of texts, and for each a reason to doubt it, if there is one."""
+        notes = [self._doubt(query) for query in queries]
+        return self.model.encode_captions(list(queries)), notes
+
+    def _doubt(self, query: str) -> str | None:
+        tokeniser = self.model.tokeniser
+        words = tokeniser.split(query)
         if not words:
             raise DataError(f"query: has no words, got {query!r:.60}. Describe what to look for.")
-        unknown = isinstance(model.tokeniser, Vocab) and not model.tokeniser.known(words)
-        note = f"the model knows none of these words: {' '.join(words)[:80]}" if unknown else None
-        return model.encode_captions([query]), note
+        unknown = isinstance(tokeniser, Vocab) and not tokeniser.known(words)
+        return f"the model knows none of these words: {' '.join(words)[:80]}" if unknown else None
 
     def _checked(self, model: Model) -> Model:
         if self._expected is not None and (other := digest(model)) != self._expected.digest:

@@ -1,16 +1,17 @@
 """Finder: the reading half of an index; chooses between exact and approximate search."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from pcme.errors import DataError, FormatError
 from pcme.index.approximate import Approximate, stream
 from pcme.index.exact import InMemory
+from pcme.index.hits import Item
 from pcme.index.queries import EncodedQuery, Ranked, Request
 from pcme.index.resident import bytes_of
-from pcme.index.rows import INTERNAL
+from pcme.index.rows import INTERNAL, embedding_of
 from pcme.index.settings import Settings
 from pcme.index.store import Store
 from pcme.index.tuning import DEPTH, Tuning, tuning_in
@@ -60,15 +61,31 @@ class Finder:
 
         return self._retry(read)
 
+    def items(self, ids: Sequence[str]) -> list[Item]:
+        """The items with these ids, in their order, in the newest version."""
+
+        def read() -> list[Item]:
+            self.store.refresh()
+            hidden = ("seq", "vector", "check")
+            table = self.store.with_ids(ids, [name for name in self.store.schema.names if name not in hidden])
+            facts = table.select([name for name in table.column_names if name not in INTERNAL]).to_pylist()
+            embedding = embedding_of(table)
+            found = {row["id"]: Item.of(row, embedding[n]) for n, row in enumerate(facts)}
+            return [found[name] for name in ids if name in found]
+
+        return self._retry(read)
+
     def true_ids(self, query: EncodedQuery) -> list[str]:
         """The ids of the `DEPTH` best, by exact search in the version that is read."""
         with self._lock:
             return self._exact([query], Request(DEPTH))[0].ids
 
     def load(self) -> None:
-        """Load all embeddings into memory."""
+        """Load all embeddings into memory, as far as that goes."""
         with self._lock:
-            self.memory.resident.refresh(self.store)
+            self.store.refresh()
+            if bytes_of(self.settings, self.store.count()) <= MEMORY_LIMIT:
+                self.memory.resident.refresh(self.store)
 
     def _retry(self, read: Callable[[], T]) -> T:
         """Read, and start over where a file has gone: another process may have compacted."""

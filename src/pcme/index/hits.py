@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
+from typing import Any
 
 from pcme.core.checks import require
+from pcme.embedding import Embedding, Gaussian
 from pcme.errors import ConfigError
+from pcme.index.rows import RESERVED, Kind
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,34 @@ class Hit:
     path: str | None = None
     text: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One item of an index, with its embedding of one row."""
+
+    id: str
+    kind: Kind
+    path: str | None
+    text: str | None
+    embedding: Embedding
+    metadata: Mapping[str, object]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], embedding: Embedding) -> "Item":
+        """From a row of the table; metadata without a value are left out."""
+        metadata = {key: value for key, value in row.items() if value is not None and key not in RESERVED}
+        return cls(row["id"], row["kind"], row["path"], row["text"], embedding, metadata)
+
+    @property
+    def uncertainty(self) -> float | None:
+        """The geometric mean of σ; None for a point."""
+        return float(self.embedding.uncertainty()[0]) if isinstance(self.embedding, Gaussian) else None
+
+    def record(self) -> dict[str, object]:
+        """The fields of a hit that do not depend on a query, for JSON."""
+        names = ("id", "kind", "path", "text", "uncertainty", "metadata")
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Queries: text, images, embeddings and combinations, encoded to be compared with items."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from pcme.embedding import Embedding, Gaussian, Points
+from pcme.embedding import Embedding, Gaussian, Points, joined
 from pcme.errors import ConfigError, DataError
 from pcme.index.encoder import Encoder
 from pcme.index.rows import Kind
@@ -107,14 +107,48 @@ class QueryEncoder:
     settings: Settings
     encoder: Encoder
 
-    def encode(self, query: Query, kind: Kind | None = None) -> EncodedQuery:
-        """Encode a query; `kind` says what an embedding is of."""
-        if not isinstance(query, combine.Query) or isinstance(query, combine.One):
-            return self._encode_single(query, kind)
+    def encode_many(self, queries: Sequence[Query], kind: Kind | None = None) -> list[EncodedQuery]:
+        """Encode queries; their texts go through the model in one batch, their images in another.
+
+        `kind` says what an embedding is of.
+        """
+        trees = [query if isinstance(query, combine.Query) else combine.One(query) for query in queries]
+        leaves = [leaf.item for tree in trees for leaf in tree.leaves()]
+        known = {**self._texts(leaves), **self._images(leaves)}
+        return [self._encoded(tree, known, kind) for tree in trees]
+
+    def embed(self, queries: Sequence[Query]) -> Embedding:
+        """The embeddings of queries that are not combinations, one row each."""
+        parts = [encoded.embedding for encoded in self.encode_many(queries)]
+        single = [part for part in parts if part is not None]
+        if len(single) < len(parts):
+            raise ConfigError("query: a combination has no embedding. Give its parts one by one.")
+        return joined(single)
+
+    def _texts(self, leaves: Sequence[object]) -> dict[int, EncodedQuery]:
+        """{identity of a text: what became of it}."""
+        texts = [leaf for leaf in leaves if isinstance(leaf, str)]
+        if not texts:
+            return {}
+        embedded, notes = self.encoder.texts(texts)
+        rows = enumerate(zip(texts, notes, strict=True))
+        return {id(text): EncodedQuery(self._fit(embedded[n]), side="captions", note=note) for n, (text, note) in rows}
+
+    def _images(self, leaves: Sequence[object]) -> dict[int, EncodedQuery]:
+        """{identity of an image: what became of it}."""
+        images = [leaf for leaf in leaves if isinstance(leaf, Path | Image.Image)]
+        if not images:
+            return {}
+        embedded = self.encoder.model.encode_images(images)
+        return {id(image): EncodedQuery(self._fit(embedded[n]), side="images") for n, image in enumerate(images)}
+
+    def _encoded(self, query: combine.Query, known: Mapping[int, EncodedQuery], kind: Kind | None) -> EncodedQuery:
+        if isinstance(query, combine.One):
+            return self._leaf(query.item, known, kind)
         notes: list[str] = []
 
         def encode(item: object) -> Embedding:
-            part = self._encode_single(item)
+            part = self._leaf(item, known)
             notes.extend([part.note] if part.note else [])
             assert part.embedding is not None
             return part.embedding
@@ -125,25 +159,13 @@ class QueryEncoder:
             return EncodedQuery(self._fit(encoded.embedding), note=note)
         return EncodedQuery(None, encoded, note=note)
 
-    def embed(self, query: Query) -> Embedding:
-        """The embedding of a query that is not a combination."""
-        embedding = self.encode(query).embedding
-        if embedding is None:
-            raise ConfigError("query: a combination has no embedding. Give its parts one by one.")
-        return embedding
-
-    def _encode_single(self, query: object, kind: Kind | None = None) -> EncodedQuery:
-        if isinstance(query, combine.One):
-            return self._encode_single(query.item, kind)
-        if isinstance(query, Gaussian | Points):
-            return EncodedQuery(self._fit(query), side=None if kind is None else SIDES[kind])
-        if isinstance(query, str):
-            embedding, note = self.encoder.text(query)
-            return EncodedQuery(self._fit(embedding), side="captions", note=note)
-        if isinstance(query, Path | Image.Image):
-            return EncodedQuery(self._fit(self.encoder.model.encode_images([query])), side="images")
-        kind_given = type(query).__name__
-        raise ConfigError(f"query: must be text, a Path, a PIL image, an embedding or a combination, got {kind_given}.")
+    def _leaf(self, item: object, known: Mapping[int, EncodedQuery], kind: Kind | None = None) -> EncodedQuery:
+        if isinstance(item, Gaussian | Points):
+            return EncodedQuery(self._fit(item), side=None if kind is None else SIDES[kind])
+        if id(item) not in known:
+            given = type(item).__name__
+            raise ConfigError(f"query: must be text, a Path, a PIL image, an embedding or a combination, got {given}.")
+        return known[id(item)]
 
     def _fit(self, query: Embedding) -> Embedding:
         if len(query) != 1:

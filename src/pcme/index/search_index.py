@@ -11,13 +11,13 @@ from typing import get_args
 from pcme.core.checks import require_known
 from pcme.core.progress import Progress, silent
 from pcme.data.problems import Problems
-from pcme.embedding import Embedding, joined
+from pcme.embedding import Embedding
 from pcme.errors import ConfigError
 from pcme.index import health, tuning
 from pcme.index.encoder import Encoder
 from pcme.index.finder import Finder
 from pcme.index.health import Description, Verified
-from pcme.index.hits import Hits
+from pcme.index.hits import Hits, Item
 from pcme.index.interpret import Interpreter
 from pcme.index.queries import Query, QueryEncoder, Request, combine_queries
 from pcme.index.resolve import Items, to_sources
@@ -191,10 +191,18 @@ class SearchIndex:
         checked_k(k)
         is_probability = self.settings.score.is_log_probability
         interpreter = Interpreter.covering(is_probability, self._encoder.confidence, min_coverage)
-        encoded = [self._query_encoder.encode(queries[n], query_kind) for n in range(len(queries))]
+        encoded = self._query_encoder.encode_many([queries[n] for n in range(len(queries))], query_kind)
         request = Request(k, _clause(where, kind), interpreter.calibrate)
         ranked, rows = self._finder.search(encoded, request, exact)
         return [interpreter.hits(query, best, rows) for query, best in zip(encoded, ranked, strict=True)]
+
+    def embed(self, queries: Sequence[Query]) -> Embedding:
+        """The embeddings of texts, images and vectors, as items are compared with them; one row each."""
+        return self._query_encoder.embed(queries)
+
+    def items(self, ids: Sequence[str]) -> list[Item]:
+        """The items with these ids, in their order; ids that are not in the index are left out."""
+        return self._finder.items(ids)
 
     def ids(self, where: str | None = None) -> list[str]:
         """The ids of all items, or of those that match a filter, in write order."""
@@ -222,12 +230,18 @@ class SearchIndex:
 
         `queries` should be like those to come; without any, items of the index stand in for them.
         """
-        embedded = None if queries is None else joined([self._query_encoder.embed(query) for query in queries])
+        embedded = None if queries is None else self.embed(queries)
         return tuning.tune(self._store, self.settings, embedded, self._finder.true_ids, target, progress)
 
     def load(self) -> None:
-        """Load all embeddings into memory, as a server does once: later searches are faster."""
+        """Load the model and all embeddings into memory, as a server does once: later searches are faster."""
+        if self.settings.model is not None:
+            _ = self._encoder.model, self._encoder.confidence
         self._finder.load()
+
+    def twin(self) -> "SearchIndex":
+        """The same index and model with versions of its own: one thread can write while another one searches."""
+        return SearchIndex(self._store.twin(), self.settings, self._encoder)
 
 
 def _clause(where: str | None, kind: Kind | None) -> str | None:

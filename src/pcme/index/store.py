@@ -28,6 +28,10 @@ LISTED = 500
 """Ids in one filter."""
 
 
+class LockedError(DataError):
+    """Another process writes, and went on for longer than `WAIT`."""
+
+
 class Store:
     """The table of an index, in a folder or at an object store's URI."""
 
@@ -127,7 +131,7 @@ class Store:
                 yield
         except Timeout as error:
             seconds = f"{WAIT:.0f} s"
-            raise DataError(
+            raise LockedError(
                 f"{self.uri}: locked by another writer for more than {seconds}. Wait, or stop it."
             ) from error
         except PermissionError as error:
