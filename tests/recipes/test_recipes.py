@@ -92,7 +92,9 @@ def test_the_papers_settings(name, depth, dim, epochs, rates, starts):
     assert (recipe.augment.cutout, recipe.augment.word_drop) == (0.2, 0.1)
 
 
-@pytest.mark.parametrize(("name", "beta", "lam", "batch"), [("cub", 1e-3, 10.0, 150), ("coco", 1e-5, 0.0, 128)])
+@pytest.mark.parametrize(
+    ("name", "beta", "lam", "batch"), [("cub", 1e-3, 10.0, 150), ("coco", 1e-5, 0.0, 128), ("cub-toy", 1e-3, 10.0, 150)]
+)
 def test_the_weights_are_beta_and_lambda_in_our_units(name, beta, lam, batch):
     """Theirs is 2 Σ nll + λ uniformity + β Σ KL, the KL of log σ for log σ²; over 2B, it begins as ours, Σ nll / B.
 

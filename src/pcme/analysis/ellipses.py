@@ -97,7 +97,7 @@ class EllipsesAnalysis(Analysis[Ellipses], at_least={"classes": 1, "items": 1}):
     generic: str = "this bird has <unk> <unk> <unk> <unk> <unk> <unk>"
     classes: int = 9
     """The first so many of the split."""
-    items: int = 15
+    items: int = 8
     """At most so many images, and captions, of each class are drawn; numbers are of all of the split."""
 
     def compute(self, subject: Subject, progress: Progress = silent) -> Ellipses:
@@ -176,25 +176,25 @@ def _draw_side(axes: style.Axes, part: tuple[str, Sequence[Shape], Ellipses]) ->
         colour, dash = _looks(number[item.label])
         axes.add_patch(geometry.ellipse(item, SHARE, edgecolor=colour, linestyle=dash, linewidth=0.9))
     axes.add_patch(geometry.ellipse(result.generic, GENERIC_SHARE, edgecolor=GENERIC_COLOUR, linewidth=2.6))
-    plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}
+    plate = {"facecolor": "white", "edgecolor": "none", "alpha": 0.6, "pad": 0.2}
     for centre in result.centres:
         label = str(number[centre.name] + 1)
-        axes.text(centre.x, centre.y, label, ha="center", va="center", fontsize=9, fontweight="bold", bbox=plate)
+        axes.text(centre.x, centre.y, label, ha="center", va="center", fontsize=8, fontweight="bold", bbox=plate)
     low, high = _frame(result)
     axes.set(title=f"{title}, 50 % ellipses", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_aspect("equal", adjustable="box")
 
 
 def _frame(result: Ellipses) -> tuple[Float64[np.ndarray, " 2"], Float64[np.ndarray, " 2"]]:
-    """The corners of what holds all ellipses of both panels, with a margin."""
+    """The corners of a square that holds all ellipses of both panels, with a margin."""
     drawn = [(shape, SHARE) for shape in (*result.images, *result.captions)]
     centres, halves = [], []
     for shape, share in [*drawn, (result.generic, GENERIC_SHARE)]:
         centres.append(shape.mean)
         halves.append([geometry.radius(share) * math.sqrt(max(shape.covariance[at], 0)) for at in (0, 2)])
     low, high = np.subtract(centres, halves).min(0), np.add(centres, halves).max(0)
-    margin = 0.04 * (high - low).max()
-    return low - margin, high + margin
+    middle, half = (low + high) / 2, 0.54 * (high - low).max()
+    return middle - half, middle + half
 
 
 def _looks(place: int) -> tuple[str, Any]:
