@@ -73,7 +73,7 @@ MISTAKES = {
     "reproduce table9": 'unknown experiment "table9"',
     "reproduce table3": "pcme reproduce table3 --data coco",
     "reproduce fig-c1": "pcme reproduce fig-c1 --data coco",
-    "reproduce table2 --data flickr": "aviary, cub, coco",
+    "reproduce table2 --data flickr": "aviary, cub, cub-pairs, coco",
     "reproduce table2 --set dmi=8": 'Did you mean "dim"',
     "reproduce table2 --data cub --data-root nowhere": "nowhere",
     "reproduce coco-1k --data coco --data-root . --quick": "dataset_coco",

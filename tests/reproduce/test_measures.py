@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from pcme import scores
+from pcme.analysis.bins import BinsAnalysis
 from pcme.embedding import Gaussian
 from pcme.evaluation import open_run, retrieval
+from pcme.evaluation.protocols import protocol
+from pcme.evaluation.readings import Folds
 from pcme.reproduce import registry
 from pcme.reproduce.base import OWN, PAPER_SCORE, Measurement, Scoring
 from pcme.reproduce.measures import measure as measure_in
+from pcme.reproduce.setups import SETUPS
 from tests.reproduce.tiny import SETUP
 
 DIAGONAL, POINTS = 2, 0
@@ -102,3 +106,15 @@ def test_every_column_of_every_experiment_is_measured(gaussians, tmp_path):
         found = measure(measurement, gaussians, tmp_path)
         assert metrics <= set(found), kind
         assert all(value is None or np.isfinite(value) for value in found.values())
+
+
+def test_bins_in_folds_are_measured_where_the_split_has_folds(dof):
+    of = subject(dof, DIAGONAL)
+    vars(of)["protocol"] = protocol(of.embedded.dataset, [Folds(size=6)])  # as COCO has five of 1,000
+    found = measure(Measurement("bins", "unseen", OWN), of)
+    asked = [column.metric for table in registry.create("fig6").tables(SETUPS["coco"]) for column in table.columns]
+    assert set(asked) <= set(found)
+    for queries in BinsAnalysis(protocol="1k").compute(of).ways:
+        mean = next(curve.mean for curve in queries.curves if curve.metric == "recall@1")
+        assert [found[f"{queries.way} 1k bin {n}"] for n in range(1, 11)] == list(mean)
+    assert found["t2i bin 1"] != found["t2i 1k bin 1"]
