@@ -48,7 +48,7 @@ class WithOffline(Sampler):
         batches = enumerate(self.pairs.epoch(number))
         return [self._with(pairs, numpy_stream(self.seed, "offline", number, step)) for step, pairs in batches]
 
-    def _with(self, pairs: Pairs, generator: np.random.Generator) -> Pairs:
+    def _with(self, pairs: Pairs, generator: np.random.Generator) -> Int64[np.ndarray, "parts 2"]:
         like_images, like_captions = self.negatives.captions, self.negatives.images
         stored = np.where(pairs[:, 1] == AFRESH, self._captions_of(pairs[:, 0], generator), pairs[:, 1])
         share = generator.random(len(pairs))
