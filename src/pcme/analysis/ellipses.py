@@ -133,7 +133,7 @@ class EllipsesAnalysis(Analysis[Ellipses], at_least={"classes": 1, "items": 1}):
         parts = (("images", result.images, result), ("captions", result.captions, result))
         rows = (len(result.centres) + 2) // 2
         axis = "coordinate" if result.dim == 2 else "axis of the plane"
-        figure = charts.side_by_side(parts, _draw_side, height=3.3 + 0.17 * rows, y_label=f"second {axis}")
+        figure = charts.side_by_side(parts, _draw_side, height=3.8 + 0.17 * rows, y_label=f"second {axis}")
         for axes in figure.axes:
             axes.set_xlabel(f"first {axis}")
         handles = [_legend(place, centre.name) for place, centre in enumerate(result.centres)]

@@ -15,7 +15,7 @@ With `classes` there are these classes alone, whichever list they are in, and th
 of their images into `train` and `test`. Paper: §4.1, §C.1; §C.3 for some classes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -53,11 +53,11 @@ class CUB(Dataset):
     expected: ClassVar[Mapping[str, int]] = MappingProxyType({"train": 7_067, "test": 2_967, "seen": 1_754})
 
     root: Path
-    classes: tuple[str, ...] = ()
+    classes: Sequence[str] = ()
     """The only classes to read, as their folders are called; none: those of the splits' lists."""
 
     def __post_init__(self) -> None:
-        named = not isinstance(self.classes, str) and all(isinstance(name, str) for name in self.classes)
+        named = not isinstance(self.classes, str)
         require("classes", named, 'a list of names of folders, such as ["053.Western_Grebe"]', self.classes)
         object.__setattr__(self, "classes", tuple(self.classes))  # JSON has lists
 
