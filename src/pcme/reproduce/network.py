@@ -16,6 +16,7 @@ from pcme.nn.backbone import Build, caption_backbones, image_backbones
 from pcme.nn.heads import SigmaHead
 from pcme.nn.towers import CaptionTower, Heads, ImageTower
 from pcme.recipes.schema import Recipe
+from pcme.reproduce.sheets import Sheet, Source
 
 WORDS = 8
 """Words of the caption that passes."""
@@ -85,6 +86,16 @@ class Network(Result):
         )
 
 
+class NetworkSheet(Sheet[Network]):
+    """Abstract: a drawing of the network of the setup's recipe."""
+
+    result = Network
+
+    def compute(self, source: Source) -> Network:
+        """The network."""
+        return inspect(source.recipe)
+
+
 @torch.no_grad()
 def inspect(recipe: Recipe) -> Network:
     """Build the towers of a recipe without weights from elsewhere, and let one image and one caption pass."""
@@ -132,7 +143,7 @@ def _branch(name: str, head: Any, shapes: Mapping[str, Any]) -> Branch:  # noqa:
         after += [f"within {head.bounds[0]:g} … {head.bounds[1]:g}".replace("-", "−")] if head.bounds else []
     else:
         squashed = attention is not None
-        after.append("L2")
+        after += ["L2"] if getattr(head, "unit", True) else []
     return Branch(
         base,
         None if attention is None else shapes[f"{name}.attention"],

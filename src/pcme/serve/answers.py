@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 from starlette.responses import Response
 
+from pcme.index.health import Description
 from pcme.serve.problems import MEDIA_TYPE
 from pcme.serve.schemas import finite
 
@@ -121,23 +123,10 @@ class DeleteAnswer(BaseModel):
     rows: int
 
 
-class DescribeAnswer(BaseModel):
+@dataclass(frozen=True)
+class DescribeAnswer(Description):
     """What `pcme index describe --json` prints, and what this server does."""
 
-    path: str
-    rows: int
-    kinds: dict[str, int]
-    dim: int
-    spread: str
-    score: str
-    model: str | None
-    columns: dict[str, str]
-    bytes: int | None
-    parts: int
-    version: int
-    approximate: int
-    effort: dict[str, float] | None
-    worthwhile: bool
     read_only: bool
     images: bool
 
@@ -180,7 +169,7 @@ PROBLEM = {
 }
 
 
-def responses(model: type[BaseModel], status: int = 200) -> dict[int | str, Json]:
+def responses(model: type[BaseModel | Description], status: int = 200) -> dict[int | str, Json]:
     """The answers of an operation: the one that is wanted, or a problem."""
     return {status: {"model": model, "description": "Done"}, "default": PROBLEM}
 

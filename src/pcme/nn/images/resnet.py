@@ -7,7 +7,7 @@ convolution, as in the files ("v1.5").
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Shaped
@@ -20,6 +20,7 @@ from pcme.errors import FormatError
 from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
 
 Depth = Literal[18, 34, 50, 101, 152]
+N = TypeVar("N", bound=nn.Module)
 
 
 class _Shape(NamedTuple):
@@ -85,12 +86,28 @@ class _Bottleneck(_Residual):
         return self._added(x, self.bn3(self.conv3(y)))
 
 
-class ResNetwork(ImageNetwork):
+class StagedNetwork(ImageNetwork):
+    """A stem and four stages of residual blocks, with a site per 32x32 pixels."""
+
+    chained = True
+    conv1: nn.Module
+    bn1: nn.Module
+    layer1: nn.Module
+    layer2: nn.Module
+    layer3: nn.Module
+    layer4: nn.Module
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """The stem and the four stages."""
+        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1))
+        return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
+
+
+class ResNetwork(StagedNetwork):
     """The convolutional part of a ResNet, with a site per 32x32 pixels."""
 
     mean = (0.485, 0.456, 0.406)
     std = (0.229, 0.224, 0.225)
-    chained = True
 
     def __init__(self, depth: Depth) -> None:
         super().__init__()
@@ -104,11 +121,6 @@ class ResNetwork(ImageNetwork):
         self.layer3 = _stage(kind, inputs[2], WIDTHS[2], repeats[2], stride=2)
         self.layer4 = _stage(kind, inputs[3], WIDTHS[3], repeats[3], stride=2)
         self.features = inputs[4]
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """The stem and the four stages."""
-        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1))
-        return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
 
 
 @image_backbones.register("resnet")
@@ -125,12 +137,7 @@ class ResNet(ImageBackbone):
 
     def build(self, context: Build) -> ResNetwork:
         """The network, with the weights of the file or Kaiming-normal ones."""
-        network = unset(lambda: ResNetwork(self.depth))
-        if self.weights is None:
-            draw_convolutions(network, context.generator, mode="fan_out")
-        else:
-            load_weights(network, Path(self.weights))
-        return network
+        return with_weights(unset(lambda: ResNetwork(self.depth)), self.weights, context)
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
@@ -144,6 +151,15 @@ def _stage(kind: type[_Basic | _Bottleneck], inputs: int, width: int, repeats: i
     """Residual blocks of one width; the first of them changes the width and the size."""
     others = [kind(kind.expansion * width, width, 1) for _ in range(repeats - 1)]
     return nn.Sequential(kind(inputs, width, stride), *others)
+
+
+def with_weights(network: N, weights: str | Path | None, context: Build) -> N:
+    """The network with the weights of a file, or with Kaiming-normal ones."""
+    if weights is None:
+        draw_convolutions(network, context.generator, mode="fan_out")
+    else:
+        load_weights(network, Path(weights))
+    return network
 
 
 def load_weights(network: nn.Module, path: Path) -> None:

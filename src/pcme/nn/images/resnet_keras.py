@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pcme.core.checks import require
-from pcme.nn.backbone import Build, ImageBackbone, ImageNetwork, draw_convolutions, image_backbones, unset
-from pcme.nn.images.resnet import SHAPES, WIDTHS, load_weights
+from pcme.nn.backbone import Build, ImageBackbone, image_backbones, unset
+from pcme.nn.images.resnet import SHAPES, WIDTHS, StagedNetwork, with_weights
 
 EXPANSION = 4
 
@@ -45,12 +45,11 @@ class _Bottleneck(nn.Module):
         return F.relu(y + (x if self.downsample is None else self.downsample(x)), inplace=True)
 
 
-class KerasResNetwork(ImageNetwork):
+class KerasResNetwork(StagedNetwork):
     """The convolutional part, with a site per 32x32 pixels."""
 
     mean = (123.68 / 255, 116.779 / 255, 103.939 / 255)
     std = (1 / 255, 1 / 255, 1 / 255)
-    chained = True
     features = EXPANSION * WIDTHS[3]
 
     def __init__(self, repeats: Sequence[int]) -> None:
@@ -61,11 +60,6 @@ class KerasResNetwork(ImageNetwork):
         self.layer2 = _stage(EXPANSION * WIDTHS[0], WIDTHS[1], repeats[1], stride=2)
         self.layer3 = _stage(EXPANSION * WIDTHS[1], WIDTHS[2], repeats[2], stride=2)
         self.layer4 = _stage(EXPANSION * WIDTHS[2], WIDTHS[3], repeats[3], stride=2)
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """The stem and the four stages."""
-        stem = nn.Sequential(self.conv1, self.bn1, nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1))
-        return (stem, self.layer1, self.layer2, self.layer3, self.layer4)
 
 
 @image_backbones.register("resnet-keras")
@@ -83,12 +77,7 @@ class ResNetKeras(ImageBackbone):
 
     def build(self, context: Build) -> KerasResNetwork:
         """The network, with the weights of the file or Kaiming-normal ones."""
-        network = unset(lambda: KerasResNetwork(self.repeats))
-        if self.weights is None:
-            draw_convolutions(network, context.generator, mode="fan_out")
-        else:
-            load_weights(network, Path(self.weights))
-        return network
+        return with_weights(unset(lambda: KerasResNetwork(self.repeats)), self.weights, context)
 
 
 def _norm(width: int) -> nn.BatchNorm2d:

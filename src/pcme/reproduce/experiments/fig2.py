@@ -4,8 +4,7 @@ from pcme.data.sources import ImageSource
 from pcme.plots import Figure
 from pcme.plots.boxes import Box, Heading, Point, diagram
 from pcme.reproduce.base import registry
-from pcme.reproduce.network import Encoder, Network, Shape, inspect
-from pcme.reproduce.sheets import Sheet, Source
+from pcme.reproduce.network import Encoder, Network, NetworkSheet, Shape
 
 ROW, GAP, TOP = 1.12, 0.46, 0.42
 """Inches: the height of a tower, the room between the two, and that above them."""
@@ -16,21 +15,16 @@ INPUT, BACKBONE, SITES, HEAD, GAUSSIAN, SCORE = (
 
 
 @registry.register("fig2")
-class Figure2(Sheet[Network]):
+class Figure2(NetworkSheet):
     """The two encoders, their heads and what compares them."""
 
     where = "Fig. 2"
     differs = "Drawn from the modules and their sizes; the paper's is drawn by hand."
-    result = Network
     title = "The network"
     reading = (
         "Blue boxes have weights; under a name stands the shape of what leaves it, for one image and one caption of "
         "eight words. A dashed box is given."
     )
-
-    def compute(self, source: Source) -> Network:
-        """The network of the setup's recipe."""
-        return inspect(source.recipe)
 
     def draw(self, found: Network, images: ImageSource | None = None) -> Figure:
         """Two towers, one above the other, and the score at their end."""

@@ -8,8 +8,7 @@ from pcme.plots import Figure
 from pcme.plots.boxes import Box, Heading, Point, diagram
 from pcme.reproduce.base import registry
 from pcme.reproduce.experiments.fig2 import shown
-from pcme.reproduce.network import Branch, Encoder, Network, inspect
-from pcme.reproduce.sheets import Sheet, Source
+from pcme.reproduce.network import Branch, Encoder, Network, NetworkSheet
 
 BOX, STEP, WIDE = 0.36, 0.52, 1.42
 """Inches: the height of a box, from one to the next, and its width."""
@@ -19,22 +18,17 @@ HEADING = 0.36
 
 
 @registry.register("fig3")
-class Figure3(Sheet[Network]):
+class Figure3(NetworkSheet):
     """The heads of mean and σ, for images and for captions."""
 
     where = "Fig. 3"
     differs = "Drawn from the modules and their sizes; the paper's is drawn by hand, once for both modalities."
-    result = Network
     title = "The heads"
     reading = (
         "From top to bottom; on the left what attends to sites, on the right the item as a whole. Blue boxes have "
         "weights, under a name stands the shape of what leaves it. s is the sigmoid, LN a LayerNorm, L2 brings to "
         "length one."
     )
-
-    def compute(self, source: Source) -> Network:
-        """The network of the setup's recipe."""
-        return inspect(source.recipe)
 
     def draw(self, found: Network, images: ImageSource | None = None) -> Figure:
         """A cell for each head: images above captions, the mean beside σ."""

@@ -1,12 +1,12 @@
 """Fig. F.1: does σ grow when pixels are erased, or unknown words appended?"""
 
-from pcme.reproduce.base import Experiment, Table, registry
-from pcme.reproduce.experiments.fig7 import spoiled
+from pcme.reproduce.base import Table, registry
+from pcme.reproduce.experiments.fig7 import Figure7, spoiled
 from pcme.reproduce.setups import Setup
 
 
 @registry.register("fig-f1")
-class FigureF1(Experiment):
+class FigureF1(Figure7):
     """Mean log σ as more and more pixels are erased, or `<unk>`s appended."""
 
     where = "Fig. F.1"
@@ -14,7 +14,6 @@ class FigureF1(Experiment):
         "The paper's is of COCO. Of 300 images and 300 captions; as many `<unk>`s are appended as a share of the "
         "caption's words. They take nothing away from a caption, and training has none of them."
     )
-    setups = ("aviary", "cub", "cub-pairs", "coco")
 
     def tables(self, setup: Setup) -> tuple[Table, ...]:
         """Images, and captions."""
