@@ -17,6 +17,7 @@ from pcme.training import Reporter, train
 from pcme.training.checkpoint import newest
 from pcme.training.precision import Precision
 from pcme.training.prepare import prepare_run
+from tests.helpers import unless_annotations_are_enforced
 from tests.training.trained import SHORT, TINY, Notes, logged, losses, same, same_run, train_cut, weights
 
 
@@ -174,6 +175,7 @@ def test_float16_scales_gradients_and_halves_the_scale_on_overflow():
     assert precision.scaler.get_scale() == before / 2
 
 
+@unless_annotations_are_enforced  # dynamo traces beartype, too
 def test_a_compiled_backbone_gives_the_same_run(tmp_path, monkeypatch):
     """By dynamo's own backend, without a compiler: that comes with torch and takes minutes."""
     monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="eager"))

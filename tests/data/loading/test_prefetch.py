@@ -1,3 +1,5 @@
+import gc
+import sys
 import threading
 import time
 
@@ -29,6 +31,31 @@ def test_no_more_is_begun_than_the_bound_and_stopping_leaves_no_thread():
     assert len(begun) <= AHEAD * 2 + 1
     stream.close()
     assert threading.active_count() == before
+
+
+def test_an_abandoned_stream_may_end_in_its_own_thread(monkeypatch):
+    """A cycle of references holds it, and the garbage collector runs in any thread."""
+    ignored, dropped, collected = [], threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+
+    def collect_later(task):
+        if task:
+            dropped.wait(10)
+            gc.collect()
+            collected.set()
+        return task
+
+    gc.disable()
+    try:
+        held = [ordered(collect_later, range(3), workers=1)]
+        held.append(held)
+        assert next(held[0]) == 0
+        del held
+        dropped.set()
+        assert collected.wait(10)
+    finally:
+        gc.enable()
+    assert ignored == []
 
 
 def test_an_error_appears_where_its_result_would_have():

@@ -4,6 +4,7 @@ Threads, not processes as in torch's DataLoader: decoding, resizing and numpy re
 keep all cores busy (`make bench`), start at once, copy nothing, and are safe beside compiled kernels and CUDA.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,8 @@ from pcme.core.checks import require
 A = TypeVar("A")
 B = TypeVar("B")
 
+THREADS = "pcme-data"
+"""The beginning of the threads' names."""
 AHEAD = 2
 """Results that wait per worker; bounds the memory."""
 
@@ -32,14 +35,16 @@ def ordered(work: Callable[[A], B], tasks: Iterable[A], *, workers: int) -> Iter
 
 
 def _threaded(work: Callable[[A], B], tasks: Iterator[A], workers: int) -> Iterator[B]:
-    with ThreadPoolExecutor(workers, thread_name_prefix="pcme-data") as pool:
-        waiting: deque[Future[B]] = deque()
-        try:
-            waiting.extend(pool.submit(work, task) for task in islice(tasks, AHEAD * workers))
-            while waiting:
-                done = waiting.popleft().result()
-                waiting.extend(pool.submit(work, task) for task in islice(tasks, 1))
-                yield done
-        finally:  # the caller stopped early, or a task failed
-            for future in waiting:
-                future.cancel()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix=THREADS)
+    waiting: deque[Future[B]] = deque()
+    try:
+        waiting.extend(pool.submit(work, task) for task in islice(tasks, AHEAD * workers))
+        while waiting:
+            done = waiting.popleft().result()
+            waiting.extend(pool.submit(work, task) for task in islice(tasks, 1))
+            yield done
+    finally:  # the caller stopped early, or a task failed
+        for future in waiting:
+            future.cancel()
+        # The garbage collector may end an abandoned iterator in a thread of its pool, which cannot wait for itself.
+        pool.shutdown(wait=not threading.current_thread().name.startswith(THREADS))
