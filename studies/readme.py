@@ -98,7 +98,7 @@ def aviary_bins() -> list[tuple[str, float]]:
 
 def findings() -> str:
     """How many of the paper's findings have the same sign on Aviary."""
-    results = read_results(DOCS / "results" / "reproduction")
+    results = [each for each in read_results(DOCS / "results" / "reproduction") if each.world == "aviary"]
     means = [d.mean for result in results for table in result.tables for d in table.differences]
     same = sum(mean > 0 for mean in means)
     return f"Of the paper's {len(means)} findings, {same} have the same sign on Aviary, one seed each.\n"
