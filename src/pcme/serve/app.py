@@ -18,7 +18,7 @@ from pcme.serve.page import add_page
 from pcme.serve.picture_routes import add_pictures
 from pcme.serve.pictures import Pictures
 from pcme.serve.problems import handlers
-from pcme.serve.routes import add_items, add_search, add_state
+from pcme.serve.routes import add_embed, add_items, add_search, add_state
 from pcme.serve.schemas import AddRequest, EmbedRequest, SearchRequest
 from pcme.serve.security import Gate, HostCheck, SecureHeaders
 from pcme.serve.service import Service
@@ -68,6 +68,7 @@ def create_app(service: Service, setup: Setup | None = None) -> ASGIApp:
     )
     pictures = None if setup.images is None else Pictures(setup.images, cache_folder())
     add_search(api, service)
+    add_embed(api, service)
     add_items(api, service, Gate(setup.token, read_only=setup.read_only), images=pictures is not None)
     add_pictures(api, service, pictures)
     add_state(api, service)

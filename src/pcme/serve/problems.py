@@ -1,7 +1,7 @@
 """Problems: every error of the API as application/problem+json (RFC 9457).
 
-The text of an error is that of the command line. What a client can mend is 4xx; an index that cannot be read or written
-now is 503; 500 is a defect of this package.
+The text of an error is that of the command line. A request that the client can correct is 4xx. An index that cannot be
+read or written now is 503. 500 is a defect of this package.
 """
 
 import json

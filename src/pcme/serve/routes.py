@@ -36,7 +36,7 @@ TOKEN: Json = {"security": [{"token": []}]}
 
 
 def add_search(app: FastAPI, service: Service) -> None:
-    """/v1/search and /v1/embed."""
+    """/v1/search."""
 
     @app.get("/v1/search", responses=responses(SearchAnswer), summary="Search by a text")
     async def search_by_text(
@@ -75,6 +75,10 @@ def add_search(app: FastAPI, service: Service) -> None:
                 wanted = form.read(SearchRequest)
                 query, kind = await asked.query_of(service, wanted, await bodies.decoded(form.images[0]))
                 return answer((await service.search(query, asked.options_of(wanted), kind)).record())
+
+
+def add_embed(app: FastAPI, service: Service) -> None:
+    """/v1/embed."""
 
     @app.get("/v1/embed", responses=responses(EmbedAnswer), summary="Embed a text")
     async def embed_text(q: Annotated[Text, Query(examples=["a small red bird"])]) -> Response:
